@@ -8,14 +8,14 @@ use lockkeeper_zk_proto::message::Id;
 use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::auth::IP;
-use crate::machine::io::Moment;
+use crate::machine::io::ClockReading;
 
 /// The length of a four-letter word, and of the length in front of a frame.
 pub(super) const HEAD_BYTES: usize = 4;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum ConnectionStage {
     /// Its first four bytes are not there yet; they may be a word instead of a length.
     Head,
     /// Its first frame asks for a session.
@@ -28,7 +28,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: SocketAddr,
-    pub(super) stage: Stage,
+    pub(super) stage: ConnectionStage,
     pub(super) deframer: Deframer,
     pub(super) head: Vec<u8>,
     /// Who sends its requests. Replaced as a whole, since each request is judged by the identities at its arrival.
@@ -59,11 +59,16 @@ pub(super) struct LastReply {
 }
 
 impl Connection {
-    pub(super) fn new(peer: SocketAddr, frame_bytes_max: usize, moment: Moment, handshake_deadline: Timestamp) -> Self {
+    pub(super) fn new(
+        peer: SocketAddr,
+        frame_bytes_max: usize,
+        moment: ClockReading,
+        handshake_deadline: Timestamp,
+    ) -> Self {
         let address = Id { scheme: IP.to_owned(), id: peer.ip().to_string() };
         Self {
             peer,
-            stage: Stage::Head,
+            stage: ConnectionStage::Head,
             deframer: Deframer::new(frame_bytes_max),
             head: Vec::with_capacity(HEAD_BYTES),
             identities: [address].into(),

@@ -12,7 +12,7 @@ use lockkeeper_zk_proto::message::{
 use crate::auth::{DIGEST, IP, SUPER, client_info, digest_identity};
 use crate::connection_id::ConnectionId;
 use crate::machine::connection::LastReply;
-use crate::machine::io::{CloseReason, Moment, SeenRequest, SendKind};
+use crate::machine::io::{ClockReading, CloseReason, SeenRequest, SendKind};
 use crate::machine::limits::IDENTITIES_MAX;
 use crate::machine::server::{SENT_BYTES_MAX, ServerMachine};
 
@@ -23,7 +23,7 @@ const ZXID_UNIMPLEMENTED: i64 = -1;
 
 /// Where a request comes from: what it is judged by.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(super) struct Requester {
     pub(super) connection: ConnectionId,
     pub(super) session_id: i64,
     pub(super) identities: Arc<[Id]>,
@@ -31,14 +31,14 @@ pub(super) struct Caller {
 
 impl ServerMachine {
     /// Answers a frame of a connection that is on a session.
-    pub(super) fn serve(&mut self, moment: Moment, id: ConnectionId, frame: Bytes) {
+    pub(super) fn serve(&mut self, moment: ClockReading, id: ConnectionId, frame: Bytes) {
         let Ok((header, request)) = decode_request(frame) else {
             return self.close(id, CloseReason::Malformed);
         };
         let Some(connection) = self.connections.get(&id) else {
             return;
         };
-        let caller = Caller {
+        let caller = Requester {
             connection: id,
             session_id: connection.session_id,
             identities: Arc::clone(&connection.identities),
@@ -61,7 +61,7 @@ impl ServerMachine {
     }
 
     /// Does what is asked and replies.
-    fn execute(&mut self, moment: Moment, caller: &Caller, header: RequestHeader, request: Request) {
+    fn execute(&mut self, moment: ClockReading, caller: &Requester, header: RequestHeader, request: Request) {
         let opcode = request.opcode();
         let result = if opcode.effect() == RequestEffect::Write {
             self.write(moment, caller, request)
@@ -79,7 +79,7 @@ impl ServerMachine {
     }
 
     /// Performs a request that changes something; each attempt takes a transaction number, successful or not.
-    fn write(&mut self, moment: Moment, caller: &Caller, request: Request) -> Result<Response, ErrorCode> {
+    fn write(&mut self, moment: ClockReading, caller: &Requester, request: Request) -> Result<Response, ErrorCode> {
         if self.refuses_writes {
             return Err(ErrorCode::SystemError);
         }
@@ -93,7 +93,13 @@ impl ServerMachine {
         }
     }
 
-    fn refuse_unreadable(&mut self, moment: Moment, id: ConnectionId, header: RequestHeader, error: &DecodeError) {
+    fn refuse_unreadable(
+        &mut self,
+        moment: ClockReading,
+        id: ConnectionId,
+        header: RequestHeader,
+        error: &DecodeError,
+    ) {
         let opcode = OpCode::from_code(header.code);
         let code = match (opcode, error.kind()) {
             (Some(OpCode::Reconfig), _) => ErrorCode::ReconfigDisabled,
@@ -139,13 +145,19 @@ impl ServerMachine {
     }
 
     /// Replies with the number of the latest transaction.
-    fn reply(&mut self, moment: Moment, id: ConnectionId, header: RequestHeader, result: Result<Response, ErrorCode>) {
+    fn reply(
+        &mut self,
+        moment: ClockReading,
+        id: ConnectionId,
+        header: RequestHeader,
+        result: Result<Response, ErrorCode>,
+    ) {
         self.reply_with(moment, id, header, self.state.zxid, result);
     }
 
     fn reply_with(
         &mut self,
-        moment: Moment,
+        moment: ClockReading,
         id: ConnectionId,
         header: RequestHeader,
         zxid: i64,
@@ -162,7 +174,7 @@ impl ServerMachine {
     }
 
     /// The identities of a connection at the server.
-    pub(super) fn who_am_i(caller: &Caller) -> Response {
+    pub(super) fn who_am_i(caller: &Requester) -> Response {
         Response::WhoAmI(caller.identities.iter().map(client_info).collect())
     }
 }

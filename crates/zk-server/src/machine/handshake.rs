@@ -4,16 +4,16 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::message::{ConnectRequest, ConnectResponse, ReadOnlyFlag};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::io::{CloseReason, Moment, SendKind};
+use crate::machine::io::{ClockReading, CloseReason, SendKind};
 use crate::machine::server::{SENT_BYTES_MAX, ServerMachine};
-use crate::tree::Change;
+use crate::tree::TreeChange;
 
 /// The password that a refused client gets: as many zeros as a password has bytes.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 
 impl ServerMachine {
     /// Answers the first frame of a connection.
-    pub(super) fn shake_hands(&mut self, moment: Moment, id: ConnectionId, frame: Bytes) {
+    pub(super) fn shake_hands(&mut self, moment: ClockReading, id: ConnectionId, frame: Bytes) {
         let Ok(request) = ConnectRequest::decode(frame) else {
             return self.close(id, CloseReason::Malformed);
         };
@@ -38,7 +38,7 @@ impl ServerMachine {
     }
 
     /// Ends a session that was silent for its timeout, and its connection with it.
-    pub(super) fn expire(&mut self, moment: Moment, session_id: i64) {
+    pub(super) fn expire(&mut self, moment: ClockReading, session_id: i64) {
         if self.refuses_writes {
             // Its end cannot be stored. It is tried again a tick later; until then only the clients that wait for it
             // are affected.
@@ -53,11 +53,11 @@ impl ServerMachine {
     }
 
     /// Ends a session and deletes its nodes, in one transaction; returns the connection it was on.
-    pub(super) fn end_session(&mut self, moment: Moment, session_id: i64) -> Option<ConnectionId> {
+    pub(super) fn end_session(&mut self, moment: ClockReading, session_id: i64) -> Option<ConnectionId> {
         let zxid = self.take_zxid();
-        let mut changes: Vec<Change> =
-            self.state.tree.ephemerals_of(session_id).map(|path| Change::Delete { path: path.into() }).collect();
-        changes.push(Change::CloseSession { session_id });
+        let mut changes: Vec<TreeChange> =
+            self.state.tree.ephemerals_of(session_id).map(|path| TreeChange::Delete { path: path.into() }).collect();
+        changes.push(TreeChange::CloseSession { session_id });
         let session = self.state.sessions.close(session_id);
         self.commit(moment, zxid, changes);
         session?.connection
@@ -73,15 +73,21 @@ impl ServerMachine {
         }
     }
 
-    fn open_session(&mut self, moment: Moment, timeout_ms: i32) -> i64 {
+    fn open_session(&mut self, moment: ClockReading, timeout_ms: i32) -> i64 {
         let session_id = self.state.sessions.mint_id();
         self.state.sessions.open(session_id, timeout_ms, moment.now);
-        self.commit_one(moment, Change::OpenSession { session_id, timeout_ms });
+        self.commit_one(moment, TreeChange::OpenSession { session_id, timeout_ms });
         session_id
     }
 
     /// Continues a session if it lives and the password is right; its former connection then ends.
-    fn resume_session(&mut self, moment: Moment, id: ConnectionId, request: &ConnectRequest, timeout_ms: i32) -> bool {
+    fn resume_session(
+        &mut self,
+        moment: ClockReading,
+        id: ConnectionId,
+        request: &ConnectRequest,
+        timeout_ms: i32,
+    ) -> bool {
         let session_id = request.session_id;
         let password = request.password.as_deref().unwrap_or_default();
         if !self.state.sessions.is_password(session_id, password)

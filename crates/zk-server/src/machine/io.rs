@@ -11,7 +11,7 @@ use crate::connection_id::ConnectionId;
 
 /// A point in time by both clocks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Moment {
+pub struct ClockReading {
     /// The clock that never goes back: decides when sessions end.
     pub now: Timestamp,
     /// The wall clock in milliseconds since 1970: written into nodes; it decides only about times to live.

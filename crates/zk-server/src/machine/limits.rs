@@ -21,7 +21,7 @@ pub(crate) const IDENTITIES_MAX: usize = 64;
 
 /// The limits that follow from one amount of memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
+pub struct MemoryLimits {
     /// Nodes with their data.
     pub(crate) tree_bytes_max: usize,
     /// All watches.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub(crate) sessions_max: usize,
 }
 
-impl Limits {
+impl MemoryLimits {
     /// The limits of a server that may take this much memory, in bytes; less than 64 MiB counts as that.
     pub const fn of_memory(bytes: usize) -> Self {
         let bytes = if bytes < MEMORY_BYTES_MIN { MEMORY_BYTES_MIN } else { bytes };
@@ -72,7 +72,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for MemoryLimits {
     fn default() -> Self {
         Self::of_memory(MEMORY_BYTES_DEFAULT)
     }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_shares_are_the_whole() {
         for memory in [MEMORY_BYTES_MIN, MEMORY_BYTES_DEFAULT, 12_345_678_901] {
-            let limits = Limits::of_memory(memory);
+            let limits = MemoryLimits::of_memory(memory);
             let shares = [
                 limits.tree_bytes_max,
                 limits.watch_bytes_max,
@@ -101,6 +101,6 @@ mod tests {
             assert!(sum <= memory && sum > memory - memory / 100, "{sum} of {memory}");
             assert!(limits.queued_bytes_per_connection_max >= UNREAD_BYTES_MAX, "{limits:?}");
         }
-        assert_eq!(Limits::of_memory(1), Limits::of_memory(MEMORY_BYTES_MIN));
+        assert_eq!(MemoryLimits::of_memory(1), MemoryLimits::of_memory(MEMORY_BYTES_MIN));
     }
 }

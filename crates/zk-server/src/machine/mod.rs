@@ -28,11 +28,11 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-pub use io::{CloseReason, Input, Moment, Output, RequestHook, SeenRequest, SendKind};
-pub use limits::Limits;
+pub use io::{ClockReading, CloseReason, Input, Output, RequestHook, SeenRequest, SendKind};
+pub use limits::MemoryLimits;
 pub(crate) use limits::UNREAD_BYTES_MAX;
 pub use server::{Counters, ServerMachine};
-pub use settings::Settings;
+pub use settings::MachineSettings;
 pub use state::Seed;
-pub(crate) use state::State;
+pub(crate) use state::ServerState;
 pub use words::{UnknownWord, Word, WordSet};

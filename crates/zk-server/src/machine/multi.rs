@@ -2,15 +2,15 @@
 
 use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiResult};
 
-use crate::machine::dispatch::Caller;
-use crate::machine::io::Moment;
-use crate::machine::server::{Done, ServerMachine};
-use crate::machine::writes::Kind;
-use crate::tree::{Change, Undo};
+use crate::machine::dispatch::Requester;
+use crate::machine::io::ClockReading;
+use crate::machine::server::{AppliedChange, ServerMachine};
+use crate::machine::writes::CreateKind;
+use crate::tree::{TreeChange, Undo};
 
 /// The answer to an operation when all of them took effect.
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum StepAnswer {
     Create,
     Create2,
     Delete,
@@ -21,8 +21,8 @@ impl ServerMachine {
     /// Does all operations or none; each sees what those before it did.
     pub(super) fn multi(
         &mut self,
-        moment: Moment,
-        caller: &Caller,
+        moment: ClockReading,
+        caller: &Requester,
         operations: Vec<MultiOperation>,
     ) -> Result<Vec<MultiResult>, ErrorCode> {
         let zxid = self.take_zxid();
@@ -50,40 +50,40 @@ impl ServerMachine {
     /// Does one operation, noting the change and how to take it back.
     fn step(
         &mut self,
-        moment: Moment,
-        caller: &Caller,
+        moment: ClockReading,
+        caller: &Requester,
         operation: MultiOperation,
         zxid: i64,
-        done: &mut Vec<Done>,
+        done: &mut Vec<AppliedChange>,
         undos: &mut Vec<Undo>,
     ) -> Result<MultiResult, ErrorCode> {
         let Some((change, answer)) = self.allow_step(caller, operation)? else {
             return Ok(MultiResult::Check);
         };
         let path = match &change {
-            Change::Create { path, .. } | Change::SetData { path, .. } => path.clone(),
+            TreeChange::Create { path, .. } | TreeChange::SetData { path, .. } => path.clone(),
             _ => Box::default(),
         };
         let (one, undo) = self.apply(moment, zxid, change).map_err(|_| ErrorCode::DataInconsistency)?;
         done.push(one);
         undos.push(undo);
         Ok(match answer {
-            Answer::Create => MultiResult::Create { path: path.into() },
-            Answer::Create2 => MultiResult::Create2 { stat: self.stat_of(&path), path: path.into() },
-            Answer::Delete => MultiResult::Delete,
-            Answer::SetData => MultiResult::SetData { stat: self.stat_of(&path) },
+            StepAnswer::Create => MultiResult::Create { path: path.into() },
+            StepAnswer::Create2 => MultiResult::Create2 { stat: self.stat_of(&path), path: path.into() },
+            StepAnswer::Delete => MultiResult::Delete,
+            StepAnswer::SetData => MultiResult::SetData { stat: self.stat_of(&path) },
         })
     }
 
     /// The change an operation asks for and how it is answered; `None` for a check that holds.
     fn allow_step(
         &mut self,
-        caller: &Caller,
+        caller: &Requester,
         operation: MultiOperation,
-    ) -> Result<Option<(Change, Answer)>, ErrorCode> {
+    ) -> Result<Option<(TreeChange, StepAnswer)>, ErrorCode> {
         Ok(Some(match operation {
             MultiOperation::CreateTtl { create, ttl_ms } if create.mode.has_ttl() => {
-                (self.allow_create(caller, create, Kind::Ttl(ttl_ms))?, Answer::Create2)
+                (self.allow_create(caller, create, CreateKind::Ttl(ttl_ms))?, StepAnswer::Create2)
             }
             // Within a transaction the mode decides in 3.8, not which of the requests it was, and the answer to a plain
             // creation never has a Stat.
@@ -96,13 +96,16 @@ impl ServerMachine {
                     return Err(ErrorCode::MarshallingError);
                 }
                 let is_container = create.mode == CreateMode::Container;
-                let (kind, answer) =
-                    if is_container { (Kind::Container, Answer::Create2) } else { (Kind::Plain, Answer::Create) };
+                let (kind, answer) = if is_container {
+                    (CreateKind::Container, StepAnswer::Create2)
+                } else {
+                    (CreateKind::Plain, StepAnswer::Create)
+                };
                 (self.allow_create(caller, create, kind)?, answer)
             }
-            MultiOperation::Delete { path, version } => (self.allow_delete(caller, path, version)?, Answer::Delete),
+            MultiOperation::Delete { path, version } => (self.allow_delete(caller, path, version)?, StepAnswer::Delete),
             MultiOperation::SetData { path, data, version } => {
-                (self.allow_set_data(caller, path, data, version)?, Answer::SetData)
+                (self.allow_set_data(caller, path, data, version)?, StepAnswer::SetData)
             }
             MultiOperation::Check { path, version } => {
                 self.allow_check(caller, &path, version)?;

@@ -3,13 +3,13 @@
 use lockkeeper_zk_proto::message::{ErrorCode, MultiReadOperation, MultiResult, Permissions, Request, Response};
 
 use crate::auth::{is_permitted, masked_digests};
-use crate::machine::dispatch::Caller;
+use crate::machine::dispatch::Requester;
 use crate::machine::server::ServerMachine;
-use crate::tree::Node;
+use crate::tree::TreeNode;
 
 impl ServerMachine {
     /// Answers a request that changes only the caller's watches.
-    pub(super) fn read(&mut self, caller: &Caller, request: Request) -> Result<Response, ErrorCode> {
+    pub(super) fn read(&mut self, caller: &Requester, request: Request) -> Result<Response, ErrorCode> {
         match request {
             Request::Exists { path, watch } => self.exists(caller, &path, watch),
             Request::GetData { path, watch } => {
@@ -67,7 +67,7 @@ impl ServerMachine {
     }
 
     /// Any client may ask whether a node exists; the watch is set even if it does not.
-    fn exists(&mut self, caller: &Caller, path: &str, watch: bool) -> Result<Response, ErrorCode> {
+    fn exists(&mut self, caller: &Requester, path: &str, watch: bool) -> Result<Response, ErrorCode> {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
@@ -78,7 +78,7 @@ impl ServerMachine {
         Ok(Response::Stat(node.stat()))
     }
 
-    fn get_acl(&self, caller: &Caller, path: &str) -> Result<Response, ErrorCode> {
+    fn get_acl(&self, caller: &Requester, path: &str) -> Result<Response, ErrorCode> {
         let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
         let may = |wanted| is_permitted(&node.access, wanted, &caller.identities);
         if !may(Permissions::READ | Permissions::ADMIN) {
@@ -88,7 +88,7 @@ impl ServerMachine {
         Ok(Response::GetAcl { acl, stat: node.stat() })
     }
 
-    fn get_ephemerals(&self, caller: &Caller, prefix: &str) -> Response {
+    fn get_ephemerals(&self, caller: &Requester, prefix: &str) -> Response {
         let is_all = matches!(prefix.trim(), "" | "/");
         let ephemerals = self
             .state
@@ -101,7 +101,7 @@ impl ServerMachine {
     }
 
     /// Performs several reads, while the answers together are not too long.
-    fn multi_read(&self, caller: &Caller, operations: &[MultiReadOperation]) -> Result<Vec<MultiResult>, ErrorCode> {
+    fn multi_read(&self, caller: &Requester, operations: &[MultiReadOperation]) -> Result<Vec<MultiResult>, ErrorCode> {
         let mut results = Vec::with_capacity(operations.len());
         let mut bytes = 0;
         for operation in operations {
@@ -125,7 +125,7 @@ impl ServerMachine {
     }
 
     /// The node at a path, if there is one and the caller may read it.
-    fn readable(&self, caller: &Caller, path: &str) -> Result<&Node, ErrorCode> {
+    fn readable(&self, caller: &Requester, path: &str) -> Result<&TreeNode, ErrorCode> {
         let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
         if is_permitted(&node.access, Permissions::READ, &caller.identities) {
             Ok(node)
@@ -135,6 +135,6 @@ impl ServerMachine {
     }
 }
 
-fn names(node: &Node) -> Vec<String> {
+fn names(node: &TreeNode) -> Vec<String> {
     node.children.iter().map(|name| name.to_string()).collect()
 }

@@ -8,21 +8,21 @@ use bytes::Bytes;
 
 use crate::connection_id::ConnectionId;
 use crate::machine::connection::Connection;
-use crate::machine::io::{CloseReason, Moment, SendKind};
+use crate::machine::io::{ClockReading, CloseReason, SendKind};
 use crate::machine::server::ServerMachine;
-use crate::machine::words::{Asked, Word};
-use crate::measures::{Load, Measures};
+use crate::machine::words::{FirstBytes, Word};
+use crate::measures::{Load, ServerMeasures};
 
 /// The version whose protocol is spoken, in the form in which clients look for it, and our own.
 const VERSION: &str = concat!("3.8.0-lockkeeper-", env!("CARGO_PKG_VERSION"), ", built on 2022-02-25 08:49 UTC");
 
 impl ServerMachine {
     /// Answers the first four bytes of a connection if they are a word, and closes it; `false` if they are not one.
-    pub(super) fn report(&mut self, moment: Moment, id: ConnectionId, head: &[u8]) -> bool {
+    pub(super) fn report(&mut self, moment: ClockReading, id: ConnectionId, head: &[u8]) -> bool {
         let text = match self.settings.words.parse(head) {
-            Asked::Word(word) => self.text(word, moment),
-            Asked::Refused(word) => format!("{word} is not executed because it is not in the whitelist.\n"),
-            Asked::Nothing => return false,
+            FirstBytes::Word(word) => self.text(word, moment),
+            FirstBytes::Refused(word) => format!("{word} is not executed because it is not in the whitelist.\n"),
+            FirstBytes::Nothing => return false,
         };
         self.count_received(id);
         self.send(id, Bytes::from(text), SendKind::Report);
@@ -37,7 +37,7 @@ impl ServerMachine {
         }
     }
 
-    fn text(&self, word: Word, moment: Moment) -> String {
+    fn text(&self, word: Word, moment: ClockReading) -> String {
         let mut text = String::new();
         let written = match word {
             Word::Ruok if self.refuses_writes => {
@@ -109,7 +109,7 @@ impl ServerMachine {
     }
 
     fn load(&self) -> Option<Load> {
-        self.measures.as_deref().map(Measures::load)
+        self.measures.as_deref().map(ServerMeasures::load)
     }
 
     fn write_connections(&self, text: &mut String) -> std::fmt::Result {
@@ -132,7 +132,7 @@ impl ServerMachine {
         writeln!(text)
     }
 
-    fn write_dump(&self, text: &mut String, moment: Moment) -> std::fmt::Result {
+    fn write_dump(&self, text: &mut String, moment: ClockReading) -> std::fmt::Result {
         let buckets = self.state.sessions.expiry().buckets();
         writeln!(text, "SessionTracker dump:")?;
         writeln!(text, "Session Sets ({})/({}):", buckets.len(), self.state.sessions.len())?;

@@ -12,15 +12,15 @@ use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::auth::is_permitted;
 use crate::connection_id::ConnectionId;
-use crate::machine::connection::{Connection, HEAD_BYTES, Stage};
-use crate::machine::io::{CloseReason, Input, Moment, Output, RequestHook, SendKind};
-use crate::machine::limits::{HANDSHAKE_TIMEOUT, Limits, UNREAD_BYTES_MAX};
-use crate::machine::settings::Settings;
-use crate::machine::state::{Seed, State};
-use crate::measures::Measures;
+use crate::machine::connection::{Connection, ConnectionStage, HEAD_BYTES};
+use crate::machine::io::{ClockReading, CloseReason, Input, Output, RequestHook, SendKind};
+use crate::machine::limits::{HANDSHAKE_TIMEOUT, MemoryLimits, UNREAD_BYTES_MAX};
+use crate::machine::settings::MachineSettings;
+use crate::machine::state::{Seed, ServerState};
+use crate::measures::ServerMeasures;
 use crate::record::encode_transaction;
-use crate::tree::{AccessList, Change, ChangeError, Transaction, Undo, split_parent};
-use crate::watch::Watches;
+use crate::tree::{AccessList, ChangeError, TreeChange, TreeTransaction, Undo, split_parent};
+use crate::watch::ServerWatches;
 
 /// The zxid in the header of events; clients of 3.8 expect no other.
 const EVENT_ZXID: i64 = -1;
@@ -29,8 +29,8 @@ pub(super) const SENT_BYTES_MAX: usize = i32::MAX as usize;
 
 /// A change that was made, and what decides who may see it: the access lists of the node and of its parent.
 #[derive(Debug)]
-pub(super) struct Done {
-    change: Change,
+pub(super) struct AppliedChange {
+    change: TreeChange,
     node: Option<AccessList>,
     parent: Option<AccessList>,
 }
@@ -50,13 +50,13 @@ pub struct Counters {
 /// [`ServerMachine::poll_output`] and performed in order. Time must not run backwards. The same inputs give the same
 /// outputs: the machine reads no clock and uses no randomness.
 pub struct ServerMachine {
-    pub(super) settings: Settings,
-    pub(super) state: State,
-    pub(super) watches: Watches,
+    pub(super) settings: MachineSettings,
+    pub(super) state: ServerState,
+    pub(super) watches: ServerWatches,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) counters: Counters,
     pub(super) hook: Option<RequestHook>,
-    pub(super) measures: Option<Arc<Measures>>,
+    pub(super) measures: Option<Arc<ServerMeasures>>,
     /// While set, nothing may change: what cannot be stored is refused.
     pub(super) refuses_writes: bool,
     /// A planted fault: a session that moves leaves its former connection open.
@@ -85,13 +85,13 @@ impl fmt::Debug for ServerMachine {
 
 impl ServerMachine {
     /// A server that has never run.
-    pub fn new(settings: Settings, seed: Seed, moment: Moment) -> Self {
-        let state = State::new(settings.tick, seed);
+    pub fn new(settings: MachineSettings, seed: Seed, moment: ClockReading) -> Self {
+        let state = ServerState::new(settings.tick, seed);
         Self::from_state(settings, state, moment)
     }
 
     /// A server that continues a state. Its sessions have their whole timeout again, as after a restart of Apache.
-    pub(crate) fn from_state(settings: Settings, mut state: State, moment: Moment) -> Self {
+    pub(crate) fn from_state(settings: MachineSettings, mut state: ServerState, moment: ClockReading) -> Self {
         let sessions: Vec<_> = state.sessions.iter().map(|(id, session)| (id, session.timeout_ms)).collect();
         for (id, timeout_ms) in sessions {
             state.sessions.attach(id, None);
@@ -101,7 +101,7 @@ impl ServerMachine {
         Self {
             settings,
             state,
-            watches: Watches::default(),
+            watches: ServerWatches::default(),
             connections: BTreeMap::new(),
             counters: Counters::default(),
             hook: None,
@@ -117,7 +117,7 @@ impl ServerMachine {
     }
 
     /// Handles an input. (The one place where inputs come in.)
-    pub fn handle(&mut self, moment: Moment, input: Input<'_>) {
+    pub fn handle(&mut self, moment: ClockReading, input: Input<'_>) {
         match input {
             Input::Accepted { connection, peer } => self.accept(moment, connection, peer),
             Input::Bytes { connection, bytes } => self.take_bytes(moment, connection, bytes),
@@ -161,7 +161,7 @@ impl ServerMachine {
     }
 
     /// Has `mntr` and `srvr` show these measurements; without any they show none.
-    pub(crate) fn set_measures(&mut self, measures: Arc<Measures>) {
+    pub(crate) fn set_measures(&mut self, measures: Arc<ServerMeasures>) {
         self.measures = Some(measures);
     }
 
@@ -186,12 +186,12 @@ impl ServerMachine {
     }
 
     /// How much of each thing there may be.
-    pub(crate) const fn limits(&self) -> &Limits {
+    pub(crate) const fn limits(&self) -> &MemoryLimits {
         &self.settings.limits
     }
 
     /// Begins a new life with the same nodes and sessions, without connections and watches.
-    pub(crate) fn restarted(self, moment: Moment) -> Self {
+    pub(crate) fn restarted(self, moment: ClockReading) -> Self {
         let Self { settings, mut state, hook, measures, .. } = self;
         state.begin_life(moment.wall_ms);
         let machine = Self::from_state(settings, state, moment);
@@ -199,7 +199,7 @@ impl ServerMachine {
     }
 
     /// Goes back to an earlier state, without connections and watches. Numbers still go on from the latest.
-    pub(crate) fn gone_back(self, mut state: State, moment: Moment) -> Self {
+    pub(crate) fn gone_back(self, mut state: ServerState, moment: ClockReading) -> Self {
         state.zxid = state.zxid.max(self.state.zxid);
         let machine = Self::from_state(self.settings, state, moment);
         Self { hook: self.hook, measures: self.measures, counters: self.counters, ..machine }
@@ -207,16 +207,16 @@ impl ServerMachine {
 
     /// The state as it is.
     #[cfg(test)]
-    pub(crate) const fn state(&self) -> &State {
+    pub(crate) const fn state(&self) -> &ServerState {
         &self.state
     }
 
     /// The state, for a snapshot to be taken of it.
-    pub(crate) const fn state_mut(&mut self) -> &mut State {
+    pub(crate) const fn state_mut(&mut self) -> &mut ServerState {
         &mut self.state
     }
 
-    fn accept(&mut self, moment: Moment, id: ConnectionId, peer: SocketAddr) {
+    fn accept(&mut self, moment: ClockReading, id: ConnectionId, peer: SocketAddr) {
         if self.connections.len() >= self.settings.limits.connections_max {
             let reason = CloseReason::ConnectionsFull;
             tracing::info!("refused {peer}: {reason}");
@@ -231,12 +231,12 @@ impl ServerMachine {
         self.handshakes.insert((deadline, id));
     }
 
-    fn take_bytes(&mut self, moment: Moment, id: ConnectionId, bytes: &[u8]) {
+    fn take_bytes(&mut self, moment: ClockReading, id: ConnectionId, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
         let mut bytes = bytes;
-        if connection.stage == Stage::Head {
+        if connection.stage == ConnectionStage::Head {
             let missing = HEAD_BYTES - connection.head.len();
             let (head, rest) = bytes.split_at(missing.min(bytes.len()));
             connection.head.extend_from_slice(head);
@@ -251,7 +251,7 @@ impl ServerMachine {
             let Some(connection) = self.connections.get_mut(&id) else {
                 return;
             };
-            connection.stage = Stage::Handshake;
+            connection.stage = ConnectionStage::Handshake;
             connection.deframer.push(&head);
         }
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -265,7 +265,7 @@ impl ServerMachine {
     }
 
     /// Goes on with a connection whose client has read what was sent to it.
-    fn go_on(&mut self, moment: Moment, id: ConnectionId) {
+    fn go_on(&mut self, moment: ClockReading, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.unread_bytes = 0;
             connection.is_awaited = false;
@@ -282,7 +282,7 @@ impl ServerMachine {
         }
     }
 
-    fn take_frames(&mut self, moment: Moment, id: ConnectionId) {
+    fn take_frames(&mut self, moment: ClockReading, id: ConnectionId) {
         loop {
             // A frame can end its own connection; the frames after it are ignored.
             let Some(connection) = self.connections.get_mut(&id) else {
@@ -304,15 +304,15 @@ impl ServerMachine {
                     connection.received_count += 1;
                     self.counters.received += 1;
                     match connection.stage {
-                        Stage::Head | Stage::Handshake => self.shake_hands(moment, id, frame),
-                        Stage::Serving => self.serve(moment, id, frame),
+                        ConnectionStage::Head | ConnectionStage::Handshake => self.shake_hands(moment, id, frame),
+                        ConnectionStage::Serving => self.serve(moment, id, frame),
                     }
                 }
             }
         }
     }
 
-    fn pass_time(&mut self, moment: Moment) {
+    fn pass_time(&mut self, moment: ClockReading) {
         for session_id in self.state.sessions.take_expired(moment.now) {
             self.expire(moment, session_id);
         }
@@ -326,7 +326,7 @@ impl ServerMachine {
             self.container_check_at = moment.now.after(self.settings.container_check);
             if !self.refuses_writes {
                 for path in self.state.tree.expired_containers(moment.wall_ms) {
-                    self.commit_one(moment, Change::Delete { path });
+                    self.commit_one(moment, TreeChange::Delete { path });
                 }
             }
         }
@@ -339,13 +339,13 @@ impl ServerMachine {
     }
 
     /// Makes a change that was found to be allowed, in a separate transaction.
-    pub(super) fn commit_one(&mut self, moment: Moment, change: Change) {
+    pub(super) fn commit_one(&mut self, moment: ClockReading, change: TreeChange) {
         let zxid = self.take_zxid();
         self.commit(moment, zxid, vec![change]);
     }
 
     /// Makes changes that were found to be allowed, in one transaction.
-    pub(super) fn commit(&mut self, moment: Moment, zxid: i64, changes: Vec<Change>) {
+    pub(super) fn commit(&mut self, moment: ClockReading, zxid: i64, changes: Vec<TreeChange>) {
         let mut done = Vec::with_capacity(changes.len());
         for change in changes {
             let applied = self.apply(moment, zxid, change);
@@ -356,26 +356,33 @@ impl ServerMachine {
     }
 
     /// Makes a change, and notes what decides who may see it.
-    pub(super) fn apply(&mut self, moment: Moment, zxid: i64, change: Change) -> Result<(Done, Undo), ChangeError> {
+    pub(super) fn apply(
+        &mut self,
+        moment: ClockReading,
+        zxid: i64,
+        change: TreeChange,
+    ) -> Result<(AppliedChange, Undo), ChangeError> {
         let tree = &mut self.state.tree;
         let undo = tree.apply(&change, zxid, moment.wall_ms)?;
         let access_of = |path: &str| tree.get(path).map(|node| node.access.clone());
         let (node, parent) = match (&change, &undo) {
-            (Change::Create { path, access, .. }, _) => (Some(access.clone()), split_parent(path)),
-            (Change::Delete { path }, Undo::Deleted { node, .. }) => (Some(node.access.clone()), split_parent(path)),
-            (Change::SetData { path, .. }, _) => (access_of(path), None),
+            (TreeChange::Create { path, access, .. }, _) => (Some(access.clone()), split_parent(path)),
+            (TreeChange::Delete { path }, Undo::Deleted { node, .. }) => {
+                (Some(node.access.clone()), split_parent(path))
+            }
+            (TreeChange::SetData { path, .. }, _) => (access_of(path), None),
             _ => (None, None),
         };
         let parent = parent.and_then(|(parent, _)| access_of(parent));
-        Ok((Done { change, node, parent }, undo))
+        Ok((AppliedChange { change, node, parent }, undo))
     }
 
     /// Has changes that were made stored, and their watches fired. A client that may not read a node gets no event of
     /// it, though its watch is over.
-    pub(super) fn publish(&mut self, moment: Moment, zxid: i64, done: Vec<Done>) {
+    pub(super) fn publish(&mut self, moment: ClockReading, zxid: i64, done: Vec<AppliedChange>) {
         let mut changes = Vec::with_capacity(done.len());
         let mut events = Vec::new();
-        for Done { change, node, parent } in done {
+        for AppliedChange { change, node, parent } in done {
             self.watches.fire(&change, |fired| {
                 let of_parent = fired.kind == EventKind::NodeChildrenChanged;
                 let access = if of_parent { parent.clone() } else { node.clone() };
@@ -384,7 +391,7 @@ impl ServerMachine {
             changes.push(change);
         }
         if self.settings.keeps_records {
-            let transaction = Transaction { zxid, time_ms: moment.wall_ms, changes };
+            let transaction = TreeTransaction { zxid, time_ms: moment.wall_ms, changes };
             self.outputs.push_back(Output::Persist(encode_transaction(&transaction)));
         }
         for (event, access, mut connections) in events {
@@ -406,7 +413,7 @@ impl ServerMachine {
             let how = if is_new { "opened" } else { "resumed" };
             tracing::info!("{how} session {session_id:#x} of {}, timeout {timeout_ms} ms", connection.peer);
             self.handshakes.remove(&(connection.handshake_deadline, id));
-            connection.stage = Stage::Serving;
+            connection.stage = ConnectionStage::Serving;
             connection.session_id = session_id;
             connection.timeout_ms = timeout_ms;
         }

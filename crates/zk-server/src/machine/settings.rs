@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_zk_proto::frame::FRAME_BYTES_DEFAULT_MAX;
 
-use crate::machine::limits::Limits;
+use crate::machine::limits::MemoryLimits;
 use crate::machine::words::WordSet;
 
 /// The tick of Apache's example configuration.
@@ -18,7 +18,7 @@ const CONTAINER_CHECK_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The settings of a [`super::ServerMachine`].
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct MachineSettings {
     /// The width of the buckets in which sessions expire.
     pub tick: Duration,
     /// The shortest session timeout; 2 ticks if not given.
@@ -30,7 +30,7 @@ pub struct Settings {
     /// How often containers and nodes with a time to live are looked at.
     pub container_check: Duration,
     /// How much there may be of each thing.
-    pub limits: Limits,
+    pub limits: MemoryLimits,
     /// The four-letter words that are answered.
     pub words: WordSet,
     /// The super user: `super:` and the digest, as in Apache's `superDigest`.
@@ -39,7 +39,7 @@ pub struct Settings {
     pub keeps_records: bool,
 }
 
-impl Default for Settings {
+impl Default for MachineSettings {
     fn default() -> Self {
         Self {
             tick: TICK_DEFAULT,
@@ -47,7 +47,7 @@ impl Default for Settings {
             session_timeout_max: None,
             frame_bytes_max: FRAME_BYTES_DEFAULT_MAX,
             container_check: CONTAINER_CHECK_DEFAULT,
-            limits: Limits::default(),
+            limits: MemoryLimits::default(),
             words: WordSet::ALL,
             super_digest: None,
             keeps_records: false,
@@ -55,7 +55,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl MachineSettings {
     /// The timeout granted to a session that asks for `timeout_ms`.
     pub(crate) fn negotiate(&self, timeout_ms: i32) -> i32 {
         let millis = |given: Option<Duration>, ticks| {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn timeouts_are_kept_between_two_and_twenty_ticks() {
-        let settings = Settings::default();
+        let settings = MachineSettings::default();
         for (asked, granted) in [(0, 4_000), (i32::MIN, 4_000), (10_000, 10_000), (i32::MAX, 40_000)] {
             assert_eq!(settings.negotiate(asked), granted);
         }
@@ -87,8 +87,11 @@ mod tests {
             (None, seconds(3), 10_000, 4_000),
             (seconds(60), None, 10_000, 60_000),
         ] {
-            let settings =
-                Settings { session_timeout_min: least, session_timeout_max: greatest, ..Settings::default() };
+            let settings = MachineSettings {
+                session_timeout_min: least,
+                session_timeout_max: greatest,
+                ..MachineSettings::default()
+            };
             assert_eq!(settings.negotiate(asked), granted, "{least:?} to {greatest:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::session::SessionTable;
-use crate::tree::{Change, ChangeError, DataTree, Transaction};
+use crate::tree::{ChangeError, DataTree, TreeChange, TreeTransaction};
 
 /// How many transaction numbers there are for each millisecond of the clock they start from: more than a server can
 /// use.
@@ -30,13 +30,13 @@ pub struct Seed {
 
 /// The state of the service.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) tree: DataTree,
     pub(crate) sessions: SessionTable,
     pub(crate) zxid: i64,
 }
 
-impl State {
+impl ServerState {
     /// The state of a service that has never run.
     pub(crate) fn new(tick: Duration, seed: Seed) -> Self {
         Self {
@@ -58,14 +58,14 @@ impl State {
     /// # Errors
     ///
     /// Fails if a change does not fit, which a record that was written whole never does.
-    pub(crate) fn replay(&mut self, transaction: &Transaction) -> Result<(), ChangeError> {
+    pub(crate) fn replay(&mut self, transaction: &TreeTransaction) -> Result<(), ChangeError> {
         for change in &transaction.changes {
             self.tree.apply(change, transaction.zxid, transaction.time_ms)?;
             match change {
-                Change::OpenSession { session_id, timeout_ms } => {
+                TreeChange::OpenSession { session_id, timeout_ms } => {
                     self.sessions.open(*session_id, *timeout_ms, Timestamp::ZERO);
                 }
-                Change::CloseSession { session_id } => {
+                TreeChange::CloseSession { session_id } => {
                     self.sessions.close(*session_id);
                 }
                 _ => (),
@@ -100,15 +100,15 @@ mod tests {
 
     #[test]
     fn numbers_of_a_later_life_are_greater_even_if_the_disk_was_emptied() {
-        let mut first = State::new(Duration::from_secs(2), seed(NOW_MS));
+        let mut first = ServerState::new(Duration::from_secs(2), seed(NOW_MS));
         first.zxid += 1_000_000;
-        let second = State::new(Duration::from_secs(2), seed(NOW_MS + 1));
+        let second = ServerState::new(Duration::from_secs(2), seed(NOW_MS + 1));
         assert!(second.zxid > first.zxid);
     }
 
     #[test]
     fn numbers_of_a_later_life_are_greater_even_if_the_clock_was_set_back() {
-        let mut state = State::new(Duration::from_secs(2), seed(NOW_MS));
+        let mut state = ServerState::new(Duration::from_secs(2), seed(NOW_MS));
         let before = state.zxid;
         state.begin_life(NOW_MS - 86_400_000);
         assert!(state.zxid > before);

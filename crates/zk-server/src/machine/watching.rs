@@ -3,12 +3,12 @@
 use lockkeeper_zk_proto::message::{AddWatchMode, EventKind, SetWatches, WatcherEvent};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::dispatch::Caller;
+use crate::machine::dispatch::Requester;
 use crate::machine::server::ServerMachine;
 
 impl ServerMachine {
     /// Sets watches again. Events that were missed meanwhile are sent at once instead, in the order of the request.
-    pub(super) fn set_watches(&mut self, caller: &Caller, wishes: &SetWatches) {
+    pub(super) fn set_watches(&mut self, caller: &Requester, wishes: &SetWatches) {
         let since = wishes.relative_zxid;
         for path in &wishes.data {
             match self.state.tree.get(path).map(|node| node.record.mzxid) {
@@ -45,7 +45,7 @@ impl ServerMachine {
         own > limits.watch_bytes_per_connection_max || own > 0 && self.watches.bytes() > limits.watch_bytes_max
     }
 
-    fn tell(&mut self, caller: &Caller, kind: EventKind, path: &str) {
+    fn tell(&mut self, caller: &Requester, kind: EventKind, path: &str) {
         self.send_event(&WatcherEvent::new(kind, path), [caller.connection]);
     }
 }

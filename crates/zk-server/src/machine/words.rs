@@ -100,12 +100,12 @@ impl WordSet {
     pub const ALL: Self = Self(u16::MAX);
 
     /// What the first four bytes of a connection ask for.
-    pub(super) fn parse(self, head: &[u8]) -> Asked {
+    pub(super) fn parse(self, head: &[u8]) -> FirstBytes {
         if let Some(word) = Word::ALL.into_iter().find(|word| word.as_str().as_bytes() == head) {
-            return if self.0 & bit(word) == 0 { Asked::Refused(word.as_str()) } else { Asked::Word(word) };
+            return if self.0 & bit(word) == 0 { FirstBytes::Refused(word.as_str()) } else { FirstBytes::Word(word) };
         }
         let unknown = UNKNOWN_HERE.into_iter().find(|word| word.as_bytes() == head);
-        unknown.map_or(Asked::Nothing, Asked::Refused)
+        unknown.map_or(FirstBytes::Nothing, FirstBytes::Refused)
     }
 }
 
@@ -121,7 +121,7 @@ const fn bit(word: Word) -> u16 {
 
 /// What the first four bytes of a connection are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum FirstBytes {
     /// A word that is answered.
     Word(Word),
     /// A word that is not.
@@ -137,14 +137,14 @@ mod tests {
     #[test]
     fn a_word_is_answered_if_it_is_in_the_set() {
         let few = WordSet::from_iter([Word::Ruok, Word::Mntr]);
-        assert_eq!(few.parse(b"ruok"), Asked::Word(Word::Ruok));
-        assert_eq!(few.parse(b"wchp"), Asked::Refused("wchp"));
-        assert_eq!(few.parse(b"conf"), Asked::Refused("conf"));
-        assert_eq!(few.parse(&[0, 0, 0, 45]), Asked::Nothing);
+        assert_eq!(few.parse(b"ruok"), FirstBytes::Word(Word::Ruok));
+        assert_eq!(few.parse(b"wchp"), FirstBytes::Refused("wchp"));
+        assert_eq!(few.parse(b"conf"), FirstBytes::Refused("conf"));
+        assert_eq!(few.parse(&[0, 0, 0, 45]), FirstBytes::Nothing);
         for word in Word::ALL {
             assert_eq!(word.as_str().parse(), Ok(word));
-            assert_eq!(WordSet::ALL.parse(word.as_str().as_bytes()), Asked::Word(word));
-            assert_eq!(WordSet::from_iter([]).parse(word.as_str().as_bytes()), Asked::Refused(word.as_str()));
+            assert_eq!(WordSet::ALL.parse(word.as_str().as_bytes()), FirstBytes::Word(word));
+            assert_eq!(WordSet::from_iter([]).parse(word.as_str().as_bytes()), FirstBytes::Refused(word.as_str()));
         }
         assert_eq!("RUOK".parse::<Word>(), Err(UnknownWord));
     }

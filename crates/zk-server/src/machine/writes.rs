@@ -5,10 +5,10 @@ use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, OpCode, P
 use lockkeeper_zk_proto::path::{format_sequence, validate_path};
 
 use crate::auth::{complete_access_list, is_permitted};
-use crate::machine::dispatch::Caller;
-use crate::machine::io::Moment;
+use crate::machine::dispatch::Requester;
+use crate::machine::io::ClockReading;
 use crate::machine::server::ServerMachine;
-use crate::tree::{Change, Node, Owner, TTL_MS_MAX, is_system_path, split_parent};
+use crate::tree::{NodeOwner, TTL_MS_MAX, TreeChange, TreeNode, is_system_path, split_parent};
 
 /// A version that any node has.
 const ANY_VERSION: i32 = -1;
@@ -19,8 +19,8 @@ impl ServerMachine {
     /// Makes one change in a separate transaction.
     pub(super) fn write_one(
         &mut self,
-        moment: Moment,
-        caller: &Caller,
+        moment: ClockReading,
+        caller: &Requester,
         request: Request,
     ) -> Result<Response, ErrorCode> {
         let opcode = request.opcode();
@@ -33,7 +33,9 @@ impl ServerMachine {
             }
         };
         let path = match &change {
-            Change::Create { path, .. } | Change::SetData { path, .. } | Change::SetAccess { path, .. } => path.clone(),
+            TreeChange::Create { path, .. } | TreeChange::SetData { path, .. } | TreeChange::SetAccess { path, .. } => {
+                path.clone()
+            }
             _ => Box::default(),
         };
         self.commit_one(moment, change);
@@ -49,11 +51,11 @@ impl ServerMachine {
     }
 
     /// The change a request asks for, if it is allowed.
-    fn allow(&mut self, caller: &Caller, request: Request) -> Result<Change, ErrorCode> {
+    fn allow(&mut self, caller: &Requester, request: Request) -> Result<TreeChange, ErrorCode> {
         match request {
-            Request::Create(create) | Request::Create2(create) => self.allow_create(caller, create, Kind::Plain),
-            Request::CreateContainer(create) => self.allow_create(caller, create, Kind::Container),
-            Request::CreateTtl { create, ttl_ms } => self.allow_create(caller, create, Kind::Ttl(ttl_ms)),
+            Request::Create(create) | Request::Create2(create) => self.allow_create(caller, create, CreateKind::Plain),
+            Request::CreateContainer(create) => self.allow_create(caller, create, CreateKind::Container),
+            Request::CreateTtl { create, ttl_ms } => self.allow_create(caller, create, CreateKind::Ttl(ttl_ms)),
             Request::Delete { path, version } => self.allow_delete(caller, path, version),
             Request::SetData { path, data, version } => self.allow_set_data(caller, path, data, version),
             Request::SetAcl { path, acl, version } => self.allow_set_acl(caller, path, acl, version),
@@ -61,7 +63,12 @@ impl ServerMachine {
         }
     }
 
-    pub(super) fn allow_create(&mut self, caller: &Caller, create: Create, kind: Kind) -> Result<Change, ErrorCode> {
+    pub(super) fn allow_create(
+        &mut self,
+        caller: &Requester,
+        create: Create,
+        kind: CreateKind,
+    ) -> Result<TreeChange, ErrorCode> {
         let Create { path, data, acl, mode } = create;
         let owner = kind.owner(mode, caller.session_id)?;
         let (parent_path, _) = split_parent(&path).ok_or(ErrorCode::BadArguments)?;
@@ -80,11 +87,11 @@ impl ServerMachine {
         if self.state.tree.get(&path).is_some() {
             return Err(ErrorCode::NodeExists);
         }
-        if matches!(parent.record.owner, Owner::Session(_)) {
+        if matches!(parent.record.owner, NodeOwner::Session(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
         self.check_room(data.as_ref())?;
-        Ok(Change::Create {
+        Ok(TreeChange::Create {
             path: path.into(),
             data: data.map(owned),
             access: self.state.tree.share_access(access),
@@ -92,7 +99,7 @@ impl ServerMachine {
         })
     }
 
-    pub(super) fn allow_delete(&self, caller: &Caller, path: String, version: i32) -> Result<Change, ErrorCode> {
+    pub(super) fn allow_delete(&self, caller: &Requester, path: String, version: i32) -> Result<TreeChange, ErrorCode> {
         let (parent_path, _) = split_parent(&path).ok_or(ErrorCode::BadArguments)?;
         if path.contains('\0') || is_system_path(&path) {
             return Err(ErrorCode::BadArguments);
@@ -103,25 +110,25 @@ impl ServerMachine {
         if !node.children.is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
-        Ok(Change::Delete { path: path.into() })
+        Ok(TreeChange::Delete { path: path.into() })
     }
 
     pub(super) fn allow_set_data(
         &self,
-        caller: &Caller,
+        caller: &Requester,
         path: String,
         data: Option<Bytes>,
         version: i32,
-    ) -> Result<Change, ErrorCode> {
+    ) -> Result<TreeChange, ErrorCode> {
         validate_path(&path).map_err(|_| ErrorCode::BadArguments)?;
         let node = self.node(&path)?;
         permit(node, Permissions::WRITE, caller)?;
         self.check_room(data.as_ref())?;
         check_version(version, node.record.version)?;
-        Ok(Change::SetData { path: path.into(), data: data.map(owned) })
+        Ok(TreeChange::SetData { path: path.into(), data: data.map(owned) })
     }
 
-    pub(super) fn allow_check(&self, caller: &Caller, path: &str, version: i32) -> Result<(), ErrorCode> {
+    pub(super) fn allow_check(&self, caller: &Requester, path: &str, version: i32) -> Result<(), ErrorCode> {
         validate_path(path).map_err(|_| ErrorCode::BadArguments)?;
         let node = self.node(path)?;
         permit(node, Permissions::READ, caller)?;
@@ -130,25 +137,25 @@ impl ServerMachine {
 
     /// What clients are told of a node that is there.
     pub(super) fn stat_of(&self, path: &str) -> Stat {
-        self.state.tree.get(path).map(Node::stat).unwrap_or_default()
+        self.state.tree.get(path).map(TreeNode::stat).unwrap_or_default()
     }
 
     fn allow_set_acl(
         &mut self,
-        caller: &Caller,
+        caller: &Requester,
         path: String,
         acl: Vec<Acl>,
         version: i32,
-    ) -> Result<Change, ErrorCode> {
+    ) -> Result<TreeChange, ErrorCode> {
         validate_path(&path).map_err(|_| ErrorCode::BadArguments)?;
         let access = complete_access_list(acl, &caller.identities)?;
         let node = self.node(&path)?;
         permit(node, Permissions::ADMIN, caller)?;
         check_version(version, node.record.aversion)?;
-        Ok(Change::SetAccess { path: path.into(), access: self.state.tree.share_access(access) })
+        Ok(TreeChange::SetAccess { path: path.into(), access: self.state.tree.share_access(access) })
     }
 
-    fn node(&self, path: &str) -> Result<&Node, ErrorCode> {
+    fn node(&self, path: &str) -> Result<&TreeNode, ErrorCode> {
         self.state.tree.get(path).ok_or(ErrorCode::NoNode)
     }
 
@@ -163,15 +170,15 @@ impl ServerMachine {
 
 /// Which of the create requests it is; the request, not the mode, decides what the node's life depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum CreateKind {
     Plain,
     Container,
     Ttl(i64),
 }
 
-impl Kind {
+impl CreateKind {
     /// What the node's life depends on, if mode and time to live go together.
-    fn owner(self, mode: CreateMode, session_id: i64) -> Result<Owner, ErrorCode> {
+    fn owner(self, mode: CreateMode, session_id: i64) -> Result<NodeOwner, ErrorCode> {
         let ttl_ms = match self {
             Self::Ttl(ttl_ms) => ttl_ms,
             Self::Plain | Self::Container => NO_TTL,
@@ -180,11 +187,11 @@ impl Kind {
             return Err(ErrorCode::BadArguments);
         }
         Ok(match self {
-            Self::Ttl(ttl_ms) if mode.has_ttl() => Owner::Ttl(ttl_ms),
+            Self::Ttl(ttl_ms) if mode.has_ttl() => NodeOwner::Ttl(ttl_ms),
             Self::Ttl(_) => return Err(ErrorCode::BadArguments),
-            Self::Container => Owner::Container,
-            Self::Plain if mode.is_ephemeral() => Owner::Session(session_id),
-            Self::Plain => Owner::Nothing,
+            Self::Container => NodeOwner::Container,
+            Self::Plain if mode.is_ephemeral() => NodeOwner::Session(session_id),
+            Self::Plain => NodeOwner::Nothing,
         })
     }
 }
@@ -194,7 +201,7 @@ fn is_ttl(ttl_ms: i64) -> bool {
     (1..=TTL_MS_MAX).contains(&ttl_ms)
 }
 
-fn permit(node: &Node, wanted: Permissions, caller: &Caller) -> Result<(), ErrorCode> {
+fn permit(node: &TreeNode, wanted: Permissions, caller: &Requester) -> Result<(), ErrorCode> {
     if is_permitted(&node.access, wanted, &caller.identities) { Ok(()) } else { Err(ErrorCode::NoAuth) }
 }
 

@@ -22,7 +22,7 @@ const NANOSECONDS_PER_MS: u64 = 1_000_000;
 
 /// The measurements of one server.
 #[derive(Debug)]
-pub(crate) struct Measures {
+pub(crate) struct ServerMeasures {
     started: Instant,
     requests: [Histogram; KINDS],
     latency_min_ns: AtomicU64,
@@ -33,7 +33,7 @@ pub(crate) struct Measures {
     flushes: Arc<Histogram>,
 }
 
-impl Measures {
+impl ServerMeasures {
     /// Begins to measure; the thread that writes records its flushes itself.
     pub(crate) fn start(flushes: Arc<Histogram>) -> Self {
         Self {
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_load_is_that_of_all_requests_so_far() {
-        let measures = Measures::start(Arc::default());
+        let measures = ServerMeasures::start(Arc::default());
         assert_eq!((measures.load().latency_min_ms, measures.load().latency_average_ms), (0, 0.0), "none was measured");
         for (operation, ms) in [(HANDSHAKE, 2), (1, 4), (-11, 9)] {
             measures.answered(operation, 0, Duration::from_millis(ms));

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use lockkeeper_zk_proto::message::OpCode;
 
-use crate::measures::collected::{HANDSHAKE, Measures, kind_of};
+use crate::measures::collected::{HANDSHAKE, ServerMeasures, kind_of};
 use crate::measures::histogram::{BOUNDS_NS, Histogram};
 
 /// What all names begin with, but for those that every process has.
@@ -28,15 +28,15 @@ pub(crate) struct Stock {
     pub(crate) refuses_writes: bool,
 }
 
-impl Measures {
+impl ServerMeasures {
     /// All metrics. Kinds of requests and reasons of refusals are there once one was seen.
     pub(crate) fn exposition(&self, stock: &Stock) -> String {
-        let mut page = Page::default();
+        let mut page = ExpositionText::default();
         self.write(&mut page, stock).expect("writing into a string cannot fail");
         page.text
     }
 
-    fn write(&self, page: &mut Page, stock: &Stock) -> fmt::Result {
+    fn write(&self, page: &mut ExpositionText, stock: &Stock) -> fmt::Result {
         page.family(
             "request_seconds",
             "histogram",
@@ -97,11 +97,11 @@ fn name_of(operation: i32) -> Option<String> {
 
 /// The text, as it grows.
 #[derive(Debug, Default)]
-struct Page {
+struct ExpositionText {
     text: String,
 }
 
-impl Page {
+impl ExpositionText {
     fn family(&mut self, name: &str, kind: &str, help: &str) -> fmt::Result {
         writeln!(self.text, "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}")
     }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_duration_counts_in_its_bucket_and_in_all_greater_ones() {
         let flushes = Arc::new(Histogram::default());
-        let measures = Measures::start(Arc::clone(&flushes));
+        let measures = ServerMeasures::start(Arc::clone(&flushes));
         for micros in [10, 11, 40_000_000] {
             flushes.record(Duration::from_micros(micros));
         }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn requests_are_shown_by_the_names_of_their_operations_and_refusals_by_their_reasons() {
-        let measures = Measures::start(Arc::default());
+        let measures = ServerMeasures::start(Arc::default());
         for operation in [HANDSHAKE, 1, 12, -11, 100] {
             measures.answered(operation, 0, Duration::from_millis(1));
         }

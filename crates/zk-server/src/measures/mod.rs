@@ -10,7 +10,7 @@ mod exposition;
 mod histogram;
 mod load;
 
-pub(crate) use collected::{HANDSHAKE, Measures};
+pub(crate) use collected::{HANDSHAKE, ServerMeasures};
 pub(crate) use exposition::Stock;
 pub(crate) use histogram::Histogram;
 pub(crate) use load::Load;

@@ -9,7 +9,7 @@ use lockkeeper_zk_proto::jute::{DecodeError, Reader, Writer};
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zk_proto::time::Timestamp;
 
-use crate::machine::State;
+use crate::machine::ServerState;
 use crate::record::transaction::{decode_data, decode_owner};
 use crate::session::SessionTable;
 use crate::tree::{DataTree, NodeRecord, Visited};
@@ -49,7 +49,7 @@ impl From<DecodeError> for SnapshotError {
 }
 
 /// Writes what comes before the nodes, and how many of them there are.
-pub(crate) fn encode_head(state: &State) -> Bytes {
+pub(crate) fn encode_head(state: &ServerState) -> Bytes {
     let mut writer = Writer::new();
     writer.i64(state.zxid);
     writer.buffer(Some(state.sessions.secret()));
@@ -81,7 +81,7 @@ pub(crate) fn encode_node(writer: &mut Writer, node: Visited<'_>) {
 
 /// Writes the state at once, its nodes by path: equal states give equal bytes.
 #[cfg(test)]
-pub(crate) fn encode_state(state: &State) -> Bytes {
+pub(crate) fn encode_state(state: &ServerState) -> Bytes {
     let mut writer = Writer::new();
     for (path, node) in state.tree.sorted() {
         let (data, access, record) = (node.data.as_ref(), &node.access, &node.record);
@@ -95,7 +95,7 @@ pub(crate) fn encode_state(state: &State) -> Bytes {
 /// # Errors
 ///
 /// Fails on bytes that [`encode_head`] and [`encode_node`] would not have written.
-pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<State, SnapshotError> {
+pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<ServerState, SnapshotError> {
     let mut reader = Reader::new(bytes);
     let zxid = reader.i64("zxid")?;
     let secret = reader.buffer("secret")?.unwrap_or_default();
@@ -109,7 +109,7 @@ pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<State, Snapsh
     reader.vector("nodes", NODE_BYTES_MIN, |reader| decode_node(reader, &mut tree))?;
     match tree.link_children() {
         Some(orphan) => Err(SnapshotError::Orphan(orphan)),
-        None => Ok(State { tree, sessions, zxid }),
+        None => Ok(ServerState { tree, sessions, zxid }),
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_cut_anywhere_is_refused() {
-        let whole = encode_state(&State::new(TICK, Seed { secret: [5; 32], wall_ms: 0 }));
+        let whole = encode_state(&ServerState::new(TICK, Seed { secret: [5; 32], wall_ms: 0 }));
         for length in 0..whole.len() {
             assert!(decode_state(whole.slice(..length), TICK).is_err(), "cut at {length}");
         }

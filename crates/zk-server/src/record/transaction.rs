@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
 use lockkeeper_zk_proto::message::Acl;
 
-use crate::tree::{Change, DataTree, Owner, Transaction};
+use crate::tree::{DataTree, NodeOwner, TreeChange, TreeTransaction};
 
 /// The fewest bytes a change takes: its kind and a number.
 const CHANGE_BYTES_MIN: usize = 8;
@@ -17,7 +17,7 @@ const OPEN_SESSION: i32 = 5;
 const CLOSE_SESSION: i32 = 6;
 
 /// Writes a transaction.
-pub(crate) fn encode_transaction(transaction: &Transaction) -> Bytes {
+pub(crate) fn encode_transaction(transaction: &TreeTransaction) -> Bytes {
     let mut writer = Writer::new();
     writer.i64(transaction.zxid);
     writer.i64(transaction.time_ms);
@@ -30,9 +30,9 @@ pub(crate) fn encode_transaction(transaction: &Transaction) -> Bytes {
 /// # Errors
 ///
 /// Fails on bytes that [`encode_transaction`] would not have written.
-pub(crate) fn decode_transaction(bytes: Bytes, tree: &mut DataTree) -> Result<Transaction, DecodeError> {
+pub(crate) fn decode_transaction(bytes: Bytes, tree: &mut DataTree) -> Result<TreeTransaction, DecodeError> {
     let mut reader = Reader::new(bytes);
-    let transaction = Transaction {
+    let transaction = TreeTransaction {
         zxid: reader.i64("zxid")?,
         time_ms: reader.i64("time")?,
         changes: reader.vector("changes", CHANGE_BYTES_MIN, |reader| decode_change(reader, tree))?,
@@ -44,63 +44,65 @@ pub(crate) fn decode_transaction(bytes: Bytes, tree: &mut DataTree) -> Result<Tr
 }
 
 /// Reads the owner of a node.
-pub(super) fn decode_owner(reader: &mut Reader) -> Result<Owner, DecodeError> {
+pub(super) fn decode_owner(reader: &mut Reader) -> Result<NodeOwner, DecodeError> {
     let unknown = reader.error(DecodeErrorKind::UnknownValue(0), "owner");
-    Owner::from_field(reader.i64("owner")?).ok_or(unknown)
+    NodeOwner::from_field(reader.i64("owner")?).ok_or(unknown)
 }
 
-fn encode_change(writer: &mut Writer, change: &Change) {
+fn encode_change(writer: &mut Writer, change: &TreeChange) {
     match change {
-        Change::Create { path, data, access, owner } => {
+        TreeChange::Create { path, data, access, owner } => {
             writer.i32(CREATE);
             writer.string(path);
             writer.buffer(data.as_deref());
             Acl::encode_list(access, writer);
             writer.i64(owner.to_field());
         }
-        Change::Delete { path } => {
+        TreeChange::Delete { path } => {
             writer.i32(DELETE);
             writer.string(path);
         }
-        Change::SetData { path, data } => {
+        TreeChange::SetData { path, data } => {
             writer.i32(SET_DATA);
             writer.string(path);
             writer.buffer(data.as_deref());
         }
-        Change::SetAccess { path, access } => {
+        TreeChange::SetAccess { path, access } => {
             writer.i32(SET_ACCESS);
             writer.string(path);
             Acl::encode_list(access, writer);
         }
-        Change::OpenSession { session_id, timeout_ms } => {
+        TreeChange::OpenSession { session_id, timeout_ms } => {
             writer.i32(OPEN_SESSION);
             writer.i64(*session_id);
             writer.i32(*timeout_ms);
         }
-        Change::CloseSession { session_id } => {
+        TreeChange::CloseSession { session_id } => {
             writer.i32(CLOSE_SESSION);
             writer.i64(*session_id);
         }
     }
 }
 
-fn decode_change(reader: &mut Reader, tree: &mut DataTree) -> Result<Change, DecodeError> {
+fn decode_change(reader: &mut Reader, tree: &mut DataTree) -> Result<TreeChange, DecodeError> {
     let start = reader.position();
     Ok(match reader.i32("change")? {
-        CREATE => Change::Create {
+        CREATE => TreeChange::Create {
             path: reader.string("path")?.into(),
             data: decode_data(reader)?,
             access: tree.share_access(Acl::decode_list(reader)?),
             owner: decode_owner(reader)?,
         },
-        DELETE => Change::Delete { path: reader.string("path")?.into() },
-        SET_DATA => Change::SetData { path: reader.string("path")?.into(), data: decode_data(reader)? },
-        SET_ACCESS => Change::SetAccess {
+        DELETE => TreeChange::Delete { path: reader.string("path")?.into() },
+        SET_DATA => TreeChange::SetData { path: reader.string("path")?.into(), data: decode_data(reader)? },
+        SET_ACCESS => TreeChange::SetAccess {
             path: reader.string("path")?.into(),
             access: tree.share_access(Acl::decode_list(reader)?),
         },
-        OPEN_SESSION => Change::OpenSession { session_id: reader.i64("session")?, timeout_ms: reader.i32("timeout")? },
-        CLOSE_SESSION => Change::CloseSession { session_id: reader.i64("session")? },
+        OPEN_SESSION => {
+            TreeChange::OpenSession { session_id: reader.i64("session")?, timeout_ms: reader.i32("timeout")? }
+        }
+        CLOSE_SESSION => TreeChange::CloseSession { session_id: reader.i64("session")? },
         kind => {
             return Err(DecodeError::new(DecodeErrorKind::UnknownValue(kind), "change", start));
         }
@@ -116,27 +118,27 @@ pub(super) fn decode_data(reader: &mut Reader) -> Result<Option<Bytes>, DecodeEr
 mod tests {
     use super::*;
 
-    fn every_change(tree: &mut DataTree) -> Vec<Change> {
+    fn every_change(tree: &mut DataTree) -> Vec<TreeChange> {
         let access = tree.share_access(vec![Acl::open(), Acl::creator()]);
         vec![
-            Change::OpenSession { session_id: 7, timeout_ms: 4_000 },
-            Change::Create {
+            TreeChange::OpenSession { session_id: 7, timeout_ms: 4_000 },
+            TreeChange::Create {
                 path: "/a".into(),
                 data: Some(Bytes::from_static(b"x")),
                 access: access.clone(),
-                owner: Owner::Session(7),
+                owner: NodeOwner::Session(7),
             },
-            Change::SetData { path: "/a".into(), data: None },
-            Change::SetAccess { path: "/a".into(), access },
-            Change::Delete { path: "/a".into() },
-            Change::CloseSession { session_id: 7 },
+            TreeChange::SetData { path: "/a".into(), data: None },
+            TreeChange::SetAccess { path: "/a".into(), access },
+            TreeChange::Delete { path: "/a".into() },
+            TreeChange::CloseSession { session_id: 7 },
         ]
     }
 
     #[test]
     fn a_transaction_survives_the_way_to_the_record_and_back() {
         let mut tree = DataTree::new();
-        let transaction = Transaction { zxid: 9, time_ms: 11, changes: every_change(&mut tree) };
+        let transaction = TreeTransaction { zxid: 9, time_ms: 11, changes: every_change(&mut tree) };
         let bytes = encode_transaction(&transaction);
         assert_eq!(decode_transaction(bytes.clone(), &mut tree).unwrap(), transaction);
         for length in 0..bytes.len() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::measures::Measures;
-use crate::server::peers::{Admission, Peers, Seat};
+use crate::measures::ServerMeasures;
+use crate::server::peers::{Admission, PeerSeat, Peers};
 
 /// How long accepting pauses when a connection could not be accepted: descriptors that are used up stay so for a while.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -20,14 +20,14 @@ const TROUBLE_OVER_AFTER: Duration = Duration::from_secs(1);
 pub(super) async fn accept_all(
     listener: TcpListener,
     peers: Arc<Peers>,
-    measures: Arc<Measures>,
-    serve: impl Fn(TcpStream, SocketAddr, Seat),
+    measures: Arc<ServerMeasures>,
+    serve: impl Fn(TcpStream, SocketAddr, PeerSeat),
 ) {
     let mut trouble = Trouble::default();
     loop {
         match timeout(trouble.look_again_after(), listener.accept()).await {
             Ok(Ok((stream, peer))) => match peers.admit(peer.ip(), Instant::now()) {
-                Admission::Seat(seat) => {
+                Admission::Admitted(seat) => {
                     // Without it small answers would wait for more to come.
                     let _ = stream.set_nodelay(true);
                     serve(stream, peer, seat);

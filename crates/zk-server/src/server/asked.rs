@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 /// Pairs outputs with the inputs that they came of: those of one input stand together, in the order of the inputs.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct RequestTimes {
     /// How many outputs there were after an input, and when that was read.
     inputs: VecDeque<(usize, Option<Instant>)>,
     taken: usize,
 }
 
-impl Asked {
+impl RequestTimes {
     /// Notes that so many outputs wait after an input that was read then, if it came from a client.
     pub(super) fn note(&mut self, outputs: usize, read_at: Option<Instant>) {
         if self.inputs.back().map_or(0, |(last, _)| *last) < outputs {
@@ -44,7 +44,7 @@ mod tests {
     fn each_output_is_of_the_input_after_which_it_came() {
         let start = Instant::now();
         let at = |ms| Some(start + std::time::Duration::from_millis(ms));
-        let mut asked = Asked::default();
+        let mut asked = RequestTimes::default();
         asked.note(2, at(1));
         asked.note(2, at(2)); // nothing came of it
         asked.note(3, None); // a session expired

@@ -10,17 +10,17 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::auth::digest_identity;
-use crate::machine::{Limits, RequestHook, Seed, SeenRequest, ServerMachine, Settings, State, Word};
-use crate::measures::Measures;
-use crate::server::clock::Clock;
+use crate::machine::{MachineSettings, MemoryLimits, RequestHook, Seed, SeenRequest, ServerMachine, ServerState, Word};
+use crate::measures::ServerMeasures;
+use crate::server::clock::ServerClock;
 use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
 use crate::server::error::ServerError;
-use crate::server::listening::Listening;
+use crate::server::listening::ListenPlan;
 #[cfg(feature = "tls")]
 use crate::server::tls::Tls;
 use crate::server::transport::Transport;
-use crate::storage::{Opened, Storage};
+use crate::storage::{OpenedStorage, Storage};
 
 /// Sets up an [`EmbeddedServer`].
 ///
@@ -28,8 +28,8 @@ use crate::storage::{Opened, Storage};
 #[derive(Default)]
 #[must_use = "a builder does nothing until start()"]
 pub struct ServerBuilder {
-    settings: Settings,
-    listen: Listening,
+    settings: MachineSettings,
+    listen: ListenPlan,
     transport: Transport,
     data_dir: Option<PathBuf>,
     seed: Option<Seed>,
@@ -89,7 +89,7 @@ impl ServerBuilder {
 
     /// Listens on no socket: clients only come by [`EmbeddedServer::connect_duplex`], as virtual time needs it.
     pub fn without_listener(mut self) -> Self {
-        self.listen = Listening::Nowhere;
+        self.listen = ListenPlan::Nowhere;
         self
     }
 
@@ -188,25 +188,25 @@ impl ServerBuilder {
     pub async fn start(self) -> Result<EmbeddedServer, ServerError> {
         let Self { mut settings, listen, transport, data_dir, seed, hook, memory_bytes, tree_bytes_max, .. } = self;
         let connections_per_address_max = self.connections_per_address_max;
-        let limits = memory_bytes.map_or_else(Limits::default, Limits::of_memory);
+        let limits = memory_bytes.map_or_else(MemoryLimits::default, MemoryLimits::of_memory);
         let limits = tree_bytes_max.map_or(limits, |most| limits.with_tree_bytes_max(most));
         settings.limits = limits;
         let listeners = listen.bind().await?;
-        let clock = Clock::start(seed.map(|seed| seed.wall_ms));
+        let clock = ServerClock::start(seed.map(|seed| seed.wall_ms));
         let moment = clock.moment_at(Instant::now());
         let seed = match seed {
             Some(seed) => seed,
             None => Seed { secret: random_secret()?, wall_ms: moment.wall_ms },
         };
         let tick = settings.tick;
-        let first_state = move || State::new(tick, seed);
+        let first_state = move || ServerState::new(tick, seed);
         let (storage, state, found) = match data_dir {
             None => (None, first_state(), None),
             Some(directory) => {
                 settings.keeps_records = true;
                 let open = move || Storage::open(&directory, tick, moment.wall_ms, first_state);
                 let opened = tokio::task::spawn_blocking(open).await.map_err(|_| ServerError::Stopped)?;
-                let Opened { storage, state, found } = opened?;
+                let OpenedStorage { storage, state, found } = opened?;
                 (Some(storage), state, found)
             }
         };
@@ -217,7 +217,7 @@ impl ServerBuilder {
         let (accepted, accepted_receiver) = mpsc::unbounded_channel();
         let (arrivals, arrival_receiver) = mpsc::channel(ARRIVALS_MAX);
         let inputs = Inputs { controls: control_receiver, accepted: accepted_receiver, arrivals: arrival_receiver };
-        let measures = Arc::new(Measures::start(storage.as_ref().map(Storage::flushes).unwrap_or_default()));
+        let measures = Arc::new(ServerMeasures::start(storage.as_ref().map(Storage::flushes).unwrap_or_default()));
         let core = Core::new(machine, clock, storage, inputs, Arc::clone(&measures));
         let end = core.end();
         let core = tokio::spawn(core.run());

@@ -5,25 +5,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockkeeper_zk_proto::time::Timestamp;
 use tokio::time::Instant;
 
-use crate::machine::Moment;
+use crate::machine::ClockReading;
 
 /// Counts from its start. Both clocks use tokio's time, so that they agree under paused time. The wall clock is read
 /// once; setting it back later changes nothing here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct ServerClock {
     started: Instant,
     wall_at_start_ms: i64,
 }
 
-impl Clock {
+impl ServerClock {
     pub(super) fn start(wall_ms: Option<i64>) -> Self {
         Self { started: Instant::now(), wall_at_start_ms: wall_ms.unwrap_or_else(system_wall_ms) }
     }
 
     /// What both clocks show at `instant`.
-    pub(super) fn moment_at(&self, instant: Instant) -> Moment {
+    pub(super) fn moment_at(&self, instant: Instant) -> ClockReading {
         let elapsed = instant.saturating_duration_since(self.started);
-        Moment { now: Timestamp::ZERO.after(elapsed), wall_ms: self.wall_at_start_ms.saturating_add(millis(elapsed)) }
+        ClockReading {
+            now: Timestamp::ZERO.after(elapsed),
+            wall_ms: self.wall_at_start_ms.saturating_add(millis(elapsed)),
+        }
     }
 
     /// The same clock, but for the time it did not run.

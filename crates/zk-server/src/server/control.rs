@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::machine::{Counters, RequestHook};
 
 /// A command or a question to the core.
-pub(super) enum Control {
+pub(super) enum ServerCommand {
     /// Show every request to this.
     SetHook(Option<RequestHook>),
     /// End a session now; answers whether there was one.
@@ -49,7 +49,7 @@ pub(super) struct Inspection {
     pub(super) zxid: i64,
 }
 
-impl fmt::Debug for Control {
+impl fmt::Debug for ServerCommand {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::SetHook(_) => "SetHook",

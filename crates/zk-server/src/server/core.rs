@@ -9,11 +9,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::{Input, Moment, ServerMachine};
-use crate::measures::Measures;
-use crate::server::asked::Asked;
-use crate::server::clock::Clock;
-use crate::server::control::{Control, Inspection};
+use crate::machine::{ClockReading, Input, ServerMachine};
+use crate::measures::ServerMeasures;
+use crate::server::asked::RequestTimes;
+use crate::server::clock::ServerClock;
+use crate::server::control::{Inspection, ServerCommand};
 use crate::server::delivery::{Delivery, Flushed};
 use crate::server::link::{Accepted, Arrival};
 use crate::storage::{Storage, StorageEvent};
@@ -30,9 +30,9 @@ const ANSWERED_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Core {
     machine: Option<ServerMachine>,
-    clock: Clock,
+    clock: ServerClock,
     delivery: Delivery,
-    asked: Asked,
+    asked: RequestTimes,
     storage: Option<Storage>,
     inputs: Inputs,
     paused_at: Option<Instant>,
@@ -43,14 +43,14 @@ pub(super) struct Core {
 /// What reaches the core from handles and connections.
 #[derive(Debug)]
 pub(super) struct Inputs {
-    pub(super) controls: mpsc::UnboundedReceiver<Control>,
+    pub(super) controls: mpsc::UnboundedReceiver<ServerCommand>,
     pub(super) accepted: mpsc::UnboundedReceiver<Accepted>,
     pub(super) arrivals: mpsc::Receiver<Arrival>,
 }
 
 /// Why the core woke up.
-enum Wake {
-    Control(Option<Control>),
+enum CoreWake {
+    ServerCommand(Option<ServerCommand>),
     Accepted(Accepted),
     Arrivals(Vec<Arrival>),
     Storage(StorageEvent),
@@ -62,14 +62,14 @@ enum Wake {
 impl Core {
     pub(super) fn new(
         mut machine: ServerMachine,
-        clock: Clock,
+        clock: ServerClock,
         storage: Option<Storage>,
         inputs: Inputs,
-        measures: Arc<Measures>,
+        measures: Arc<ServerMeasures>,
     ) -> Self {
         machine.set_measures(Arc::clone(&measures));
         let delivery = Delivery::new(machine.limits().held_bytes_max, measures);
-        let (asked, end) = (Asked::default(), Arc::default());
+        let (asked, end) = (RequestTimes::default(), Arc::default());
         Self { machine: Some(machine), clock, delivery, asked, storage, inputs, paused_at: None, end }
     }
 
@@ -85,32 +85,32 @@ impl Core {
             // Another thread may just have accepted the connection that this is about.
             self.take_accepted();
             match wake {
-                Wake::Control(None) => return,
-                Wake::Control(Some(Control::Shutdown(done))) => {
+                CoreWake::ServerCommand(None) => return,
+                CoreWake::ServerCommand(Some(ServerCommand::Shutdown(done))) => {
                     self.finish().await;
                     let _ = done.send(());
                     return;
                 }
-                Wake::Control(Some(control)) => self.obey(control),
-                Wake::Accepted(accepted) => self.accept(accepted),
-                Wake::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| self.arrive(arrival)),
-                Wake::Storage(event) => {
+                CoreWake::ServerCommand(Some(control)) => self.obey(control),
+                CoreWake::Accepted(accepted) => self.accept(accepted),
+                CoreWake::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| self.arrive(arrival)),
+                CoreWake::Storage(event) => {
                     if !self.hear_of_storage(event) {
                         return;
                     }
                 }
-                Wake::Time => {
+                CoreWake::Time => {
                     self.take_arrived();
                     self.handle(Input::Tick);
                 }
                 // Taken with what is let out.
-                Wake::Slice => (),
+                CoreWake::Slice => (),
             }
             self.let_out();
         }
     }
 
-    async fn wake(&mut self) -> Wake {
+    async fn wake(&mut self) -> CoreWake {
         let (is_paused, takes_in) = (self.paused_at.is_some(), self.takes_in());
         let next_wake = self.machine.as_ref().and_then(ServerMachine::next_wake);
         let next_wake = next_wake.filter(|_| !is_paused).map(|at| self.clock.instant_of(at));
@@ -119,13 +119,13 @@ impl Core {
         // In this order: the handle first, then what is due, then clients.
         tokio::select! {
             biased;
-            control = self.inputs.controls.recv() => Wake::Control(control),
+            control = self.inputs.controls.recv() => CoreWake::ServerCommand(control),
             // Also during a pause, as the system's backlog does: what cuts connections then cuts these too.
-            Some(accepted) = self.inputs.accepted.recv() => Wake::Accepted(accepted),
-            event = if_any(event) => Wake::Storage(event),
-            () = sleep_until_some(next_wake) => Wake::Time,
-            _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => Wake::Arrivals(batch),
-            () = after_others(if_any(room)), if !is_paused => Wake::Slice,
+            Some(accepted) = self.inputs.accepted.recv() => CoreWake::Accepted(accepted),
+            event = if_any(event) => CoreWake::Storage(event),
+            () = sleep_until_some(next_wake) => CoreWake::Time,
+            _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => CoreWake::Arrivals(batch),
+            () = after_others(if_any(room)), if !is_paused => CoreWake::Slice,
         }
     }
 
@@ -179,56 +179,56 @@ impl Core {
         self.handle_asked(Input::Read { connection }, Some(Instant::now()));
     }
 
-    fn obey(&mut self, control: Control) {
+    fn obey(&mut self, control: ServerCommand) {
         match control {
-            Control::SetHook(hook) => {
+            ServerCommand::SetHook(hook) => {
                 if let Some(machine) = &mut self.machine {
                     machine.set_hook(hook);
                 }
             }
-            Control::ExpireSession(session_id, done) => {
+            ServerCommand::ExpireSession(session_id, done) => {
                 let session_ids = self.machine.as_ref().map(ServerMachine::session_ids).unwrap_or_default();
                 self.handle(Input::Expire { session_id });
                 self.let_out();
                 let _ = done.send(session_ids.contains(&session_id));
             }
-            Control::DropNextReply(opcode) => self.delivery.drop_next_reply(opcode),
-            Control::Delay(delay) => self.delivery.delay = delay,
-            Control::Blackhole(is_on) => self.delivery.is_blackholed = is_on,
-            Control::Pause(true) => self.paused_at = self.paused_at.or_else(|| Some(Instant::now())),
-            Control::Pause(false) => {
+            ServerCommand::DropNextReply(opcode) => self.delivery.drop_next_reply(opcode),
+            ServerCommand::Delay(delay) => self.delivery.delay = delay,
+            ServerCommand::Blackhole(is_on) => self.delivery.is_blackholed = is_on,
+            ServerCommand::Pause(true) => self.paused_at = self.paused_at.or_else(|| Some(Instant::now())),
+            ServerCommand::Pause(false) => {
                 if let Some(paused_at) = self.paused_at.take() {
                     self.clock.skip(paused_at.elapsed());
                 }
             }
-            Control::KeepFormerConnections => {
+            ServerCommand::KeepFormerConnections => {
                 if let Some(machine) = &mut self.machine {
                     machine.keep_former_connections();
                 }
             }
-            Control::ResetConnections(done) => {
+            ServerCommand::ResetConnections(done) => {
                 let _ = done.send(self.cut_all());
             }
-            Control::SetChildrenMade(path, count, done) => {
+            ServerCommand::SetChildrenMade(path, count, done) => {
                 let is_there = self.machine.as_mut().is_some_and(|machine| machine.set_children_made(&path, count));
                 let _ = done.send(is_there);
             }
-            Control::Restart(done) => {
+            ServerCommand::Restart(done) => {
                 self.restart();
                 let _ = done.send(());
             }
-            Control::Inspect(done) => self.inspect(done),
-            Control::Expose(done) => {
+            ServerCommand::Inspect(done) => self.inspect(done),
+            ServerCommand::Expose(done) => {
                 if let Some(machine) = &self.machine {
                     let _ = done.send(self.delivery.measures().exposition(&machine.stock()));
                 }
             }
-            Control::Shutdown(_) => (),
+            ServerCommand::Shutdown(_) => (),
         }
     }
 
     /// The time, which stands still during a pause.
-    fn moment(&self) -> Moment {
+    fn moment(&self) -> ClockReading {
         self.clock.moment_at(self.paused_at.unwrap_or_else(Instant::now))
     }
 

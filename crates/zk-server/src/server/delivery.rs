@@ -10,24 +10,24 @@ use tokio::time::Instant;
 
 use crate::connection_id::ConnectionId;
 use crate::machine::{CloseReason, Output, SendKind};
-use crate::measures::{HANDSHAKE, Measures};
-use crate::server::link::Link;
+use crate::measures::{HANDSHAKE, ServerMeasures};
+use crate::server::link::ClientLink;
 
 /// Where the error is in a reply: behind its length, the request's number and the transaction's.
 const ERROR_AT: usize = 4 + 4 + 8;
 
 /// An output, and how many records must be stored before it may leave.
 #[derive(Debug)]
-struct Held {
+struct HeldOutput {
     after_record: u64,
     /// When the request was read that it answers.
     asked_at: Option<Instant>,
-    what: Leaving,
+    what: OutgoingItem,
 }
 
 /// What leaves.
 #[derive(Debug)]
-enum Leaving {
+enum OutgoingItem {
     Send(ConnectionId, Bytes, SendKind),
     TellRead(ConnectionId),
     Close(ConnectionId, CloseReason),
@@ -45,8 +45,8 @@ pub(super) struct Flushed {
 /// The connections, and what is on its way to them.
 #[derive(Debug)]
 pub(super) struct Delivery {
-    links: HashMap<ConnectionId, Link>,
-    held: VecDeque<Held>,
+    links: HashMap<ConnectionId, ClientLink>,
+    held: VecDeque<HeldOutput>,
     held_bytes: usize,
     /// How many bytes of answers may wait to be stored before nothing more is accepted.
     held_bytes_max: usize,
@@ -59,11 +59,11 @@ pub(super) struct Delivery {
     drop_replies: VecDeque<OpCode>,
     /// How many answers are held.
     outstanding: u64,
-    measures: Arc<Measures>,
+    measures: Arc<ServerMeasures>,
 }
 
 impl Delivery {
-    pub(super) fn new(held_bytes_max: usize, measures: Arc<Measures>) -> Self {
+    pub(super) fn new(held_bytes_max: usize, measures: Arc<ServerMeasures>) -> Self {
         Self {
             links: HashMap::new(),
             held: VecDeque::new(),
@@ -79,7 +79,7 @@ impl Delivery {
         }
     }
 
-    pub(super) fn add(&mut self, id: ConnectionId, link: Link) {
+    pub(super) fn add(&mut self, id: ConnectionId, link: ClientLink) {
         self.links.insert(id, link);
     }
 
@@ -92,7 +92,7 @@ impl Delivery {
         self.links.len()
     }
 
-    pub(super) fn measures(&self) -> &Measures {
+    pub(super) fn measures(&self) -> &ServerMeasures {
         &self.measures
     }
 
@@ -120,22 +120,22 @@ impl Delivery {
             Output::Send { connection, bytes, kind } => {
                 self.held_bytes += bytes.len();
                 self.outstanding += u64::from(is_answer(kind));
-                Leaving::Send(connection, bytes, kind)
+                OutgoingItem::Send(connection, bytes, kind)
             }
             Output::TellRead { connection } => {
                 if let Some(link) = self.links.get(&connection) {
                     link.stop_reading();
                 }
-                Leaving::TellRead(connection)
+                OutgoingItem::TellRead(connection)
             }
             Output::Close { connection, reason } => {
                 if let Some(reason) = reason.refusal() {
                     self.measures.refused(reason);
                 }
-                Leaving::Close(connection, reason)
+                OutgoingItem::Close(connection, reason)
             }
         };
-        self.held.push_back(Held { after_record: self.records_out, asked_at, what });
+        self.held.push_back(HeldOutput { after_record: self.records_out, asked_at, what });
         None
     }
 
@@ -150,7 +150,7 @@ impl Delivery {
         self.held_bytes = 0;
         self.outstanding = 0;
         self.measures.set_outstanding(0);
-        let cut = |(id, link): (ConnectionId, Link)| {
+        let cut = |(id, link): (ConnectionId, ClientLink)| {
             link.reset();
             id
         };
@@ -181,7 +181,7 @@ impl Delivery {
             && let Some(held) = self.held.pop_front()
         {
             match held.what {
-                Leaving::Send(id, bytes, kind) => {
+                OutgoingItem::Send(id, bytes, kind) => {
                     self.held_bytes -= bytes.len();
                     self.outstanding -= u64::from(is_answer(kind));
                     if let Some(asked_at) = held.asked_at {
@@ -192,12 +192,12 @@ impl Delivery {
                         flushed.cut.push(id);
                     }
                 }
-                Leaving::TellRead(id) => {
-                    if self.links.get(&id).is_some_and(Link::tell_when_read) {
+                OutgoingItem::TellRead(id) => {
+                    if self.links.get(&id).is_some_and(ClientLink::tell_when_read) {
                         flushed.read.push(id);
                     }
                 }
-                Leaving::Close(id, reason) => {
+                OutgoingItem::Close(id, reason) => {
                     tracing::debug!(connection = %id, %reason, "closing");
                     self.links.remove(&id);
                 }

@@ -13,15 +13,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::{Limits, SeenRequest};
-use crate::measures::Measures;
+use crate::machine::{MemoryLimits, SeenRequest};
+use crate::measures::ServerMeasures;
 use crate::server::accepting::accept_all;
 use crate::server::builder::ServerBuilder;
-use crate::server::control::Control;
+use crate::server::control::ServerCommand;
 use crate::server::error::ServerError;
 use crate::server::link::{Accepted, Arrival, LinkTask, Queues, link};
-use crate::server::listening::Listener;
-use crate::server::peers::{Peers, Seat};
+use crate::server::listening::BoundListener;
+use crate::server::peers::{PeerSeat, Peers};
 use crate::server::transport::Transport;
 use crate::storage::Recovered;
 
@@ -68,15 +68,15 @@ pub struct EmbeddedServer {
 /// The parts a server is made of.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub(super) controls: mpsc::UnboundedSender<Control>,
+    pub(super) controls: mpsc::UnboundedSender<ServerCommand>,
     pub(super) accepted: mpsc::UnboundedSender<Accepted>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) transport: Transport,
-    pub(super) listeners: Vec<Listener>,
-    pub(super) limits: Limits,
+    pub(super) listeners: Vec<BoundListener>,
+    pub(super) limits: MemoryLimits,
     /// How many connections of one address there may be.
     pub(super) connections_per_address_max: Option<NonZeroUsize>,
-    pub(super) measures: Arc<Measures>,
+    pub(super) measures: Arc<ServerMeasures>,
     pub(super) core: JoinHandle<()>,
     /// Why the core ended by itself.
     pub(super) end: Arc<OnceLock<String>>,
@@ -86,15 +86,15 @@ pub(super) struct Parts {
 /// Where connections come in.
 #[derive(Clone, Debug)]
 struct Entrance {
-    controls: mpsc::WeakUnboundedSender<Control>,
+    controls: mpsc::WeakUnboundedSender<ServerCommand>,
     /// Held by the handle only: without it the core ends.
-    _alive: Option<mpsc::UnboundedSender<Control>>,
+    _alive: Option<mpsc::UnboundedSender<ServerCommand>>,
     accepted: mpsc::UnboundedSender<Accepted>,
     arrivals: mpsc::Sender<Arrival>,
     next_id: Arc<AtomicU64>,
     /// What waits for clients.
     queues: Arc<Queues>,
-    measures: Arc<Measures>,
+    measures: Arc<ServerMeasures>,
 }
 
 impl EmbeddedServer {
@@ -181,51 +181,51 @@ impl EmbeddedServer {
 
     /// Ends a session now, as if it had been silent for its timeout; returns whether there was one.
     pub async fn expire_session(&self, session_id: i64) -> bool {
-        self.ask(|done| Control::ExpireSession(session_id, done)).await.unwrap_or_default()
+        self.ask(|done| ServerCommand::ExpireSession(session_id, done)).await.unwrap_or_default()
     }
 
     /// Cuts the connection instead of sending the next reply to this operation, which has taken effect by then.
     ///
     /// Several calls stand for several replies.
     pub fn drop_next_reply(&self, operation: OpCode) {
-        self.tell(Control::DropNextReply(operation));
+        self.tell(ServerCommand::DropNextReply(operation));
     }
 
     /// Delays everything it sends by this much from now on; zero ends it.
     pub fn delay(&self, delay: Duration) {
-        self.tell(Control::Delay(delay));
+        self.tell(ServerCommand::Delay(delay));
     }
 
     /// Lets nothing in or out, as a broken network path does, while sessions expire; what was sent arrives when it
     /// ends.
     pub fn blackhole(&self, is_on: bool) {
-        self.tell(Control::Blackhole(is_on));
+        self.tell(ServerCommand::Blackhole(is_on));
     }
 
     /// Stops everything, the server's time included, as stopping its process does, until [`EmbeddedServer::resume`].
     pub fn pause(&self) {
-        self.tell(Control::Pause(true));
+        self.tell(ServerCommand::Pause(true));
     }
 
     /// Goes on after [`EmbeddedServer::pause`]; no session has come closer to its end meanwhile.
     pub fn resume(&self) {
-        self.tell(Control::Pause(false));
+        self.tell(ServerCommand::Pause(false));
     }
 
     /// Plants a fault that no real server has: from now on a session's former connection is served on when the session
     /// has another one, so that what it brings late takes effect. A restart ends it.
     pub fn keep_former_connections(&self) {
-        self.tell(Control::KeepFormerConnections);
+        self.tell(ServerCommand::KeepFormerConnections);
     }
 
     /// Cuts all connections without ending their sessions; returns how many there were.
     pub async fn reset_connections(&self) -> usize {
-        self.ask(Control::ResetConnections).await.unwrap_or_default()
+        self.ask(ServerCommand::ResetConnections).await.unwrap_or_default()
     }
 
     /// Restarts: connections and watches end; nodes and sessions are kept, and sessions have their whole timeout again.
     pub async fn restart(&self) {
-        self.ask(Control::Restart).await;
+        self.ask(ServerCommand::Restart).await;
     }
 
     /// Has a node count its children as if this many had been made there, as after years of use; returns whether there
@@ -233,12 +233,12 @@ impl EmbeddedServer {
     ///
     /// With a data directory it is stored with the next snapshot, not before.
     pub async fn set_children_made(&self, path: &str, count: i32) -> bool {
-        self.ask(|done| Control::SetChildrenMade(path.to_owned(), count, done)).await.unwrap_or_default()
+        self.ask(|done| ServerCommand::SetChildrenMade(path.to_owned(), count, done)).await.unwrap_or_default()
     }
 
     /// Shows every request to `hook` from now on, just before it takes effect.
     pub fn set_request_hook(&self, hook: impl FnMut(&SeenRequest<'_>) + Send + 'static) {
-        self.tell(Control::SetHook(Some(Box::new(hook))));
+        self.tell(ServerCommand::SetHook(Some(Box::new(hook))));
     }
 
     /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more, and
@@ -256,7 +256,7 @@ impl EmbeddedServer {
     /// short. If the future is dropped half-way, the server ends as if this value had been dropped.
     pub async fn shutdown(mut self) {
         self.listen_no_more();
-        self.ask(Control::Shutdown).await;
+        self.ask(ServerCommand::Shutdown).await;
         let _ = (&mut self.core).await;
     }
 
@@ -264,12 +264,12 @@ impl EmbeddedServer {
         self.listening.drain(..).for_each(|listening| listening.abort());
     }
 
-    fn tell(&self, control: Control) {
+    fn tell(&self, control: ServerCommand) {
         self.entrance.tell(control);
     }
 
     /// Asks the core; `None` if it has stopped.
-    pub(super) async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
+    pub(super) async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> ServerCommand) -> Option<T> {
         let (done, answered) = oneshot::channel();
         self.tell(question(done));
         answered.await.ok()
@@ -283,7 +283,7 @@ impl Drop for EmbeddedServer {
 }
 
 impl Entrance {
-    fn tell(&self, control: Control) {
+    fn tell(&self, control: ServerCommand) {
         if let Some(controls) = self.controls.upgrade() {
             // A core that has stopped gets no more commands.
             let _ = controls.send(control);
@@ -300,7 +300,7 @@ impl Entrance {
     }
 
     /// Serves a client; its seat is given back when its connection has ended.
-    fn serve_over(&self, transport: Transport, stream: TcpStream, peer: SocketAddr, seat: Seat) {
+    fn serve_over(&self, transport: Transport, stream: TcpStream, peer: SocketAddr, seat: PeerSeat) {
         if let Some(task) = self.admit(peer) {
             let measures = Arc::clone(&self.measures);
             tokio::spawn(async move {

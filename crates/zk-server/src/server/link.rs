@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::{Limits, UNREAD_BYTES_MAX};
+use crate::machine::{MemoryLimits, UNREAD_BYTES_MAX};
 
 /// How much is read at a time, in bytes, from a client that sends little.
 const READ_BYTES_MIN: usize = 1 << 10;
@@ -30,7 +30,7 @@ const LINGER: Duration = Duration::from_secs(5);
 pub(super) struct Accepted {
     pub(super) id: ConnectionId,
     pub(super) peer: SocketAddr,
-    pub(super) link: Link,
+    pub(super) link: ClientLink,
 }
 
 /// What a connection's task tells the core.
@@ -55,7 +55,7 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) struct Queues {
     bytes: AtomicUsize,
-    limits: Limits,
+    limits: MemoryLimits,
 }
 
 /// Counts what waits for one client, and adds it to what waits for all.
@@ -73,7 +73,7 @@ struct Queue {
 
 /// The core's end of a connection. Dropping it closes the connection once everything queued was sent.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ClientLink {
     chunks: mpsc::UnboundedSender<Chunk>,
     queue: Arc<Queue>,
     reset: oneshot::Sender<()>,
@@ -90,23 +90,23 @@ pub(super) struct LinkTask {
 }
 
 /// Makes the two ends of a connection.
-pub(super) fn link(id: ConnectionId, arrivals: mpsc::Sender<Arrival>, all: Arc<Queues>) -> (Link, LinkTask) {
+pub(super) fn link(id: ConnectionId, arrivals: mpsc::Sender<Arrival>, all: Arc<Queues>) -> (ClientLink, LinkTask) {
     let (chunk_sender, chunks) = mpsc::unbounded_channel();
     let (reset_sender, reset) = oneshot::channel();
     let queue = Arc::new(Queue::new(all));
-    let link = Link { chunks: chunk_sender, queue: Arc::clone(&queue), reset: reset_sender };
+    let link = ClientLink { chunks: chunk_sender, queue: Arc::clone(&queue), reset: reset_sender };
     (link, LinkTask { id, chunks, queue, reset, arrivals })
 }
 
 impl Queues {
-    pub(super) const fn new(limits: Limits) -> Self {
+    pub(super) const fn new(limits: MemoryLimits) -> Self {
         Self { bytes: AtomicUsize::new(0), limits }
     }
 
     /// Whether a client may have `own` bytes waiting while all have `total`. What one answer takes is always admitted,
     /// until all together are beyond their limit: then each has an equal share.
     const fn admit(&self, own: usize, added: usize, total: usize) -> bool {
-        let Limits { queued_bytes_max, queued_bytes_per_connection_max, connections_max, .. } = self.limits;
+        let MemoryLimits { queued_bytes_max, queued_bytes_per_connection_max, connections_max, .. } = self.limits;
         let is_small = own <= queued_bytes_max / connections_max;
         let is_within = own <= queued_bytes_per_connection_max || own == added;
         is_small || is_within && total <= queued_bytes_max
@@ -162,7 +162,7 @@ impl Drop for Queue {
     }
 }
 
-impl Link {
+impl ClientLink {
     /// Queues bytes; `false` if too many are queued already.
     pub(super) fn send(&self, bytes: Bytes, due: Option<Instant>) -> bool {
         let is_admitted = self.queue.add(bytes.len());
@@ -171,7 +171,7 @@ impl Link {
         is_admitted
     }
 
-    /// Has the client's requests not read any more, until [`Link::go_on_reading`].
+    /// Has the client's requests not read any more, until [`ClientLink::go_on_reading`].
     pub(super) fn stop_reading(&self) {
         self.queue.is_stopped.store(true, Ordering::SeqCst);
     }

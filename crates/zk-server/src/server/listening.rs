@@ -10,7 +10,7 @@ use crate::server::error::ServerError;
 
 /// Where a server is to listen.
 #[derive(Debug, Default)]
-pub(super) enum Listening {
+pub(super) enum ListenPlan {
     /// On any free port of the loopback address.
     #[default]
     AnyFreePort,
@@ -21,9 +21,9 @@ pub(super) enum Listening {
 }
 
 /// A socket that listens, and its address.
-pub(super) type Listener = (TcpListener, SocketAddr);
+pub(super) type BoundListener = (TcpListener, SocketAddr);
 
-impl Listening {
+impl ListenPlan {
     /// Adds the addresses of one host; the first call replaces the default.
     pub(super) fn add(&mut self, addresses: Vec<SocketAddr>) {
         match self {
@@ -38,7 +38,7 @@ impl Listening {
     ///
     /// Fails if an address cannot be listened on, but for those that the machine does not have while it has another
     /// one of the same host.
-    pub(super) async fn bind(self) -> Result<Vec<Listener>, ServerError> {
+    pub(super) async fn bind(self) -> Result<Vec<BoundListener>, ServerError> {
         let hosts = match self {
             Self::Nowhere => Vec::new(),
             Self::AnyFreePort => vec![vec![SocketAddr::from(([127, 0, 0, 1], 0))]],
@@ -52,7 +52,7 @@ impl Listening {
     }
 }
 
-async fn bind_host(addresses: Vec<SocketAddr>) -> Result<Vec<Listener>, ServerError> {
+async fn bind_host(addresses: Vec<SocketAddr>) -> Result<Vec<BoundListener>, ServerError> {
     let mut listeners = Vec::new();
     let mut missing = None;
     for address in addresses {

@@ -1,7 +1,7 @@
 //! Looks at a running server's state, within its process.
 
 use crate::machine::Counters;
-use crate::server::control::{Control, Inspection};
+use crate::server::control::{Inspection, ServerCommand};
 use crate::server::embedded::EmbeddedServer;
 
 impl EmbeddedServer {
@@ -42,10 +42,10 @@ impl EmbeddedServer {
     /// refused, by the reason. The others are counts of what there is: connections, sessions, watches, nodes, bytes,
     /// descriptors. It takes some ten microseconds of the server's time.
     pub async fn metrics(&self) -> String {
-        self.ask(Control::Expose).await.unwrap_or_default()
+        self.ask(ServerCommand::Expose).await.unwrap_or_default()
     }
 
     async fn inspect(&self) -> Option<Inspection> {
-        self.ask(Control::Inspect).await
+        self.ask(ServerCommand::Inspect).await
     }
 }

@@ -29,14 +29,14 @@ struct Counts {
 #[derive(Debug)]
 pub(super) enum Admission {
     /// It is, and keeps this until it ends.
-    Seat(Seat),
+    Admitted(PeerSeat),
     /// Its address has too many; `is_told` if the operator should know.
     Refused { is_told: bool },
 }
 
 /// A connection's part of its address's count. Dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct PeerSeat {
     peers: Arc<Peers>,
     address: IpAddr,
 }
@@ -59,11 +59,11 @@ impl Peers {
             return Admission::Refused { is_told };
         }
         *count += 1;
-        Admission::Seat(Seat { peers: Arc::clone(self), address })
+        Admission::Admitted(PeerSeat { peers: Arc::clone(self), address })
     }
 }
 
-impl Drop for Seat {
+impl Drop for PeerSeat {
     fn drop(&mut self) {
         let mut counts = self.peers.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.by_address.get_mut(&self.address) {
@@ -79,9 +79,9 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    fn seat(admission: Admission) -> Seat {
+    fn seat(admission: Admission) -> PeerSeat {
         match admission {
-            Admission::Seat(seat) => seat,
+            Admission::Admitted(seat) => seat,
             refused @ Admission::Refused { .. } => panic!("{refused:?}"),
         }
     }

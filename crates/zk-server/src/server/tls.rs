@@ -24,8 +24,6 @@ const PEM_BYTES_MAX: u64 = 4 << 20;
 /// How long a client may take for its TLS handshake. Apache allows as long for ZooKeeper's own, which comes after it.
 const TLS_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-type Outcome<T> = Result<T, TlsError>;
-
 /// What a server shows to its clients, and what they must show to it: TLS 1.3 or 1.2, by rustls with ring.
 ///
 /// The files are read once, so a renewed certificate is used after the next start.
@@ -117,7 +115,7 @@ impl Error for TlsError {
     }
 }
 
-fn read(path: &Path) -> Outcome<Vec<u8>> {
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(PEM_BYTES_MAX + 1).read_to_end(&mut text))
@@ -129,7 +127,7 @@ fn read(path: &Path) -> Outcome<Vec<u8>> {
 }
 
 /// All certificates in a file; it has at least one.
-fn certificates(path: &Path) -> Outcome<Vec<CertificateDer<'static>>> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&read(path)?)
         .collect::<Result<_, _>>()
         .map_err(|error| TlsError::new(path, "is not a file in PEM form").by(error))?;
@@ -139,7 +137,7 @@ fn certificates(path: &Path) -> Outcome<Vec<CertificateDer<'static>>> {
     }
 }
 
-fn authorities(path: &Path) -> Outcome<RootCertStore> {
+fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| {
@@ -151,7 +149,7 @@ fn authorities(path: &Path) -> Outcome<RootCertStore> {
 
 /// Refuses a certificate that clients would refuse for its dates, or since it is an authority's. Whether they trust the
 /// authority that it is by is their matter.
-fn check(path: &Path, certificate: &CertificateDer<'_>, provider: &CryptoProvider) -> Outcome<()> {
+fn check(path: &Path, certificate: &CertificateDer<'_>, provider: &CryptoProvider) -> Result<(), TlsError> {
     let parsed = ParsedCertificate::try_from(certificate)
         .map_err(|error| TlsError::new(path, "holds a certificate that cannot be read").by(error))?;
     let nothing_trusted = RootCertStore::empty();

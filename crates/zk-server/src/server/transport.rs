@@ -2,7 +2,7 @@
 
 use tokio::net::TcpStream;
 
-use crate::measures::Measures;
+use crate::measures::ServerMeasures;
 use crate::server::link::LinkTask;
 #[cfg(feature = "tls")]
 use crate::server::tls::Tls;
@@ -28,7 +28,7 @@ impl Transport {
 
     /// Serves a client that has connected. A handshake is part of its task, so that none holds up another client.
     #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only TLS refuses clients here"))]
-    pub(super) async fn run(self, task: LinkTask, stream: TcpStream, measures: &Measures) {
+    pub(super) async fn run(self, task: LinkTask, stream: TcpStream, measures: &ServerMeasures) {
         match self {
             Self::Plain => task.run(stream, reset_at_close).await,
             #[cfg(feature = "tls")]

@@ -15,7 +15,7 @@ const PASSWORD_BYTES: usize = 16;
 
 /// One session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Session {
+pub(crate) struct SessionEntry {
     /// The timeout it began with; what it goes back to when the server restarts.
     pub(crate) timeout_ms: i32,
     /// The connection it is on.
@@ -25,7 +25,7 @@ pub(crate) struct Session {
 /// The sessions of the service, and when they end.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
-    sessions: BTreeMap<i64, Session>,
+    sessions: BTreeMap<i64, SessionEntry>,
     expiry: ExpiryQueue,
     next_id: i64,
     /// What passwords are made from.
@@ -53,12 +53,12 @@ impl SessionTable {
     /// Begins a session.
     pub(crate) fn open(&mut self, id: i64, timeout_ms: i32, now: Timestamp) {
         self.next_id = self.next_id.max(id.saturating_add(1));
-        self.sessions.insert(id, Session { timeout_ms, connection: None });
+        self.sessions.insert(id, SessionEntry { timeout_ms, connection: None });
         self.touch(id, timeout_ms, now);
     }
 
     /// Ends a session; returns it.
-    pub(crate) fn close(&mut self, id: i64) -> Option<Session> {
+    pub(crate) fn close(&mut self, id: i64) -> Option<SessionEntry> {
         self.expiry.remove(id);
         self.sessions.remove(&id)
     }
@@ -89,7 +89,7 @@ impl SessionTable {
         self.expiry.next()
     }
 
-    pub(crate) fn get(&self, id: i64) -> Option<&Session> {
+    pub(crate) fn get(&self, id: i64) -> Option<&SessionEntry> {
         self.sessions.get(&id)
     }
 
@@ -97,7 +97,7 @@ impl SessionTable {
         self.sessions.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &Session)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &SessionEntry)> {
         self.sessions.iter().map(|(id, session)| (*id, session))
     }
 

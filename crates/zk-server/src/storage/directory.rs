@@ -25,7 +25,7 @@ const LOST_AND_FOUND: &str = "lost+found";
 
 /// A locked data directory. The lock ends with it, or with the process.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(super) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
@@ -49,7 +49,7 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Directory {
+impl DataDirectory {
     /// Creates the directory if it does not exist, and locks it. Other users lose the rights that they have on it.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ mod tests {
     fn other_users_have_no_rights_on_a_new_directory() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("above").join("data");
-        let directory = Directory::open(&path).unwrap();
+        let directory = DataDirectory::open(&path).unwrap();
         assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
         rights::create_file(&directory.log_path(1)).unwrap();
         assert_eq!(mode(&directory.log_path(1)), 0o600);
@@ -265,7 +265,7 @@ mod tests {
             fs::set_permissions(path.join(name), Permissions::from_mode(0o644)).unwrap();
         }
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-        Directory::open(&path).unwrap();
+        DataDirectory::open(&path).unwrap();
         assert_eq!(mode(&path), 0o700);
         for name in names {
             assert_eq!(mode(&path.join(name)), 0o600, "{name}");
@@ -281,7 +281,7 @@ mod tests {
             fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
         }
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        Directory::open(folder.path()).unwrap();
+        DataDirectory::open(folder.path()).unwrap();
         assert_eq!((mode(folder.path()), mode(&foreign), mode(&log)), (0o755, 0o644, 0o600));
     }
 
@@ -291,7 +291,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir(folder.path().join(name)).unwrap();
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-            let error = Directory::open(folder.path()).unwrap_err();
+            let error = DataDirectory::open(folder.path()).unwrap_err();
             assert!(matches!(&error, StorageError::Apache { path } if path.ends_with(name)), "{error:?}");
             assert!(error.to_string().contains("name an empty directory"), "{error}");
             assert_eq!(mode(folder.path()), 0o755);
@@ -302,18 +302,18 @@ mod tests {
     #[test]
     fn a_directory_has_one_server_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Directory::open(folder.path()).unwrap();
-        assert!(matches!(Directory::open(folder.path()), Err(StorageError::InUse { .. })));
+        let first = DataDirectory::open(folder.path()).unwrap();
+        assert!(matches!(DataDirectory::open(folder.path()), Err(StorageError::InUse { .. })));
         drop(first);
-        Directory::open(folder.path()).unwrap();
+        DataDirectory::open(folder.path()).unwrap();
     }
 
     #[test]
     fn files_are_told_by_their_names_and_foreign_ones_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(folder.path()).unwrap();
+        let directory = DataDirectory::open(folder.path()).unwrap();
         let paths = [directory.log_path(16), directory.log_path(2), directory.snapshot_path(2)];
-        for path in paths.iter().chain([&folder.path().join("log.note"), &Directory::unfinished(&paths[2])]) {
+        for path in paths.iter().chain([&folder.path().join("log.note"), &DataDirectory::unfinished(&paths[2])]) {
             fs::write(path, "").unwrap();
         }
         let files = directory.files().unwrap();
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn one_snapshot_and_its_logs_are_kept_beside_the_newest() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(folder.path()).unwrap();
+        let directory = DataDirectory::open(folder.path()).unwrap();
         let mut kept = Vec::new();
         for zxid in [1, 2, 3] {
             // Between two snapshots there can be a second log, after a snapshot that could not be written.

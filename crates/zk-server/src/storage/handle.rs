@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::machine::State;
+use crate::machine::ServerState;
 use crate::measures::Histogram;
-use crate::storage::directory::Directory;
+use crate::storage::directory::DataDirectory;
 use crate::storage::error::StorageError;
 use crate::storage::recovered::Recovered;
 use crate::storage::recovery::{Recovery, recover};
@@ -30,7 +30,7 @@ pub(super) enum StorageCommand {
     /// Begin the log that goes on from a snapshot after all records before this; tell whether it is made.
     Roll { zxid: i64, rolled: std_mpsc::Sender<bool> },
     /// Read back what is stored.
-    Recover { tick: Duration, answer: std_mpsc::Sender<Result<Option<State>, StorageError>> },
+    Recover { tick: Duration, answer: std_mpsc::Sender<Result<Option<ServerState>, StorageError>> },
     /// End.
     Close,
 }
@@ -61,9 +61,9 @@ pub(crate) enum StorageEvent {
 
 /// What opening a directory gives.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedStorage {
     pub(crate) storage: Storage,
-    pub(crate) state: State,
+    pub(crate) state: ServerState,
     /// What was there; `None` if it never had a state.
     pub(crate) found: Option<Recovered>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Opened {
 /// The storage of a running server.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    directory: Arc<Directory>,
+    directory: Arc<DataDirectory>,
     commands: std_mpsc::Sender<StorageCommand>,
     snapshot: Option<Snapshotting>,
     events: mpsc::UnboundedReceiver<StorageEvent>,
@@ -93,9 +93,9 @@ impl Storage {
         path: &Path,
         tick: Duration,
         wall_ms: i64,
-        first_state: impl FnOnce() -> State,
-    ) -> Result<Opened, StorageError> {
-        let directory = Arc::new(Directory::open(path)?);
+        first_state: impl FnOnce() -> ServerState,
+    ) -> Result<OpenedStorage, StorageError> {
+        let directory = Arc::new(DataDirectory::open(path)?);
         let (mut state, found, unended) = match recover(&directory, tick)? {
             Some(Recovery { state, found, unended }) => (state, Some(found), unended),
             None => (first_state(), None, Vec::new()),
@@ -116,7 +116,7 @@ impl Storage {
             .map_err(|error| StorageError::io(path, error))?;
         let bytes_since_snapshot = 0;
         let storage = Self { directory, commands, snapshot: None, events, tick, bytes_since_snapshot, ended, flushes };
-        Ok(Opened { storage, state, found })
+        Ok(OpenedStorage { storage, state, found })
     }
 
     /// How long the flushes of records took.
@@ -139,7 +139,7 @@ impl Storage {
     }
 
     /// Begins a snapshot of the state, which must be the one after all records so far. [`Storage::go_on`] takes it.
-    pub(crate) fn begin_snapshot(&mut self, state: &mut State) {
+    pub(crate) fn begin_snapshot(&mut self, state: &mut ServerState) {
         self.bytes_since_snapshot = 0;
         let (rolled, was_rolled) = std_mpsc::channel();
         match Snapshotting::begin(Arc::clone(&self.directory), state, was_rolled) {
@@ -152,7 +152,7 @@ impl Storage {
     }
 
     /// Takes the next slice of a snapshot, if one is under way and there is room for it.
-    pub(crate) fn go_on(&mut self, state: &mut State) {
+    pub(crate) fn go_on(&mut self, state: &mut ServerState) {
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.go_on(&mut state.tree);
             if snapshot.is_over() {
@@ -162,7 +162,7 @@ impl Storage {
     }
 
     /// Takes a snapshot of the state to its end.
-    pub(crate) async fn finish_snapshot(&mut self, state: &mut State) {
+    pub(crate) async fn finish_snapshot(&mut self, state: &mut ServerState) {
         if let Some(former) = self.snapshot.take_if(|former| former.zxid() != state.zxid) {
             former.give_up();
             state.tree.end_walk();
@@ -198,7 +198,7 @@ impl Storage {
     /// # Errors
     ///
     /// Fails if the files cannot be read.
-    pub(crate) fn reload(&mut self) -> Result<State, StorageError> {
+    pub(crate) fn reload(&mut self) -> Result<ServerState, StorageError> {
         let gone = || StorageError::damaged(Path::new("log"), "the writing thread has ended");
         if let Some(snapshot) = self.snapshot.take() {
             snapshot.give_up();
@@ -211,7 +211,7 @@ impl Storage {
     }
 
     /// Has the state written and the threads ended.
-    pub(crate) async fn close(mut self, state: &mut State) {
+    pub(crate) async fn close(mut self, state: &mut ServerState) {
         self.finish_snapshot(state).await;
         self.tell(StorageCommand::Close);
         let _ = self.ended.await;

@@ -40,12 +40,12 @@ pub(super) struct Scan {
     /// How many bytes behind that are parts of records.
     pub(super) torn_bytes: usize,
     /// Whether the log was ended because another begins.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<LogEnd>,
 }
 
 /// The end of a log after which another begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Ending {
+pub(super) struct LogEnd {
     /// The transaction that the next log begins after; not known in the former form.
     pub(super) next: Option<i64>,
 }
@@ -110,10 +110,10 @@ pub(super) fn end_payload(next: i64) -> Bytes {
     [&END[..], &next.to_be_bytes()].concat().into()
 }
 
-fn as_ending(payload: &[u8]) -> Option<Ending> {
+fn as_ending(payload: &[u8]) -> Option<LogEnd> {
     // Every transaction is longer.
     let next = payload.strip_prefix(END).filter(|_| payload.len() <= END_BYTES_MAX)?;
-    Some(Ending { next: next.try_into().ok().map(i64::from_be_bytes) })
+    Some(LogEnd { next: next.try_into().ok().map(i64::from_be_bytes) })
 }
 
 /// Reads a log up to where it ends.
@@ -282,7 +282,7 @@ mod tests {
         }
         assert_eq!(scanned(bytes[..BEGIN_BYTES + 4].to_vec()).unwrap().torn_bytes, 4);
         let scan = scanned(bytes).unwrap();
-        assert_eq!((scan.records.len(), scan.ending), (1, Some(Ending { next: None })));
+        assert_eq!((scan.records.len(), scan.ending), (1, Some(LogEnd { next: None })));
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn nothing_counts_behind_the_end_record() {
         let scan = scanned(log(&[b"one", &end_payload(9), b"two"])).unwrap();
-        assert_eq!(scan.ending, Some(Ending { next: Some(9) }));
+        assert_eq!(scan.ending, Some(LogEnd { next: Some(9) }));
         assert_eq!(scan.records.len(), 1);
     }
 }

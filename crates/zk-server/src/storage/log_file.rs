@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::storage::directory::Directory;
+use crate::storage::directory::DataDirectory;
 use crate::storage::log::{
     HEADER_BYTES, encode_header, encode_mark, encode_record, end_payload, mark_offset, record_bytes,
 };
@@ -40,9 +40,9 @@ impl Log {
     /// # Errors
     ///
     /// Fails if the system does; the earlier files are unchanged.
-    pub(super) fn create(directory: &Directory, zxid: i64) -> io::Result<Self> {
+    pub(super) fn create(directory: &DataDirectory, zxid: i64) -> io::Result<Self> {
         let path = directory.log_path(zxid);
-        let unfinished = Directory::unfinished(&path);
+        let unfinished = DataDirectory::unfinished(&path);
         let file = rights::create_file(&unfinished)?;
         let marked = HEADER_BYTES + AHEAD_BYTES;
         let (end, written, filled) = (HEADER_BYTES, HEADER_BYTES, HEADER_BYTES);

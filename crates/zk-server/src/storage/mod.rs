@@ -29,5 +29,5 @@ mod writer;
 mod tests;
 
 pub use error::StorageError;
-pub(crate) use handle::{Opened, Storage, StorageEvent};
+pub(crate) use handle::{OpenedStorage, Storage, StorageEvent};
 pub use recovered::Recovered;

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::machine::State;
+use crate::machine::ServerState;
 use crate::record::decode_transaction;
-use crate::storage::directory::{Directory, Files};
+use crate::storage::directory::{DataDirectory, Files};
 use crate::storage::error::StorageError;
 use crate::storage::log::{LogDamage, Scan, salvage, scan};
 use crate::storage::recovered::Recovered;
-use crate::storage::snapshot_file::{self, Form};
+use crate::storage::snapshot_file::{self, SnapshotForm};
 
 /// What a directory gave back.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    pub(super) state: State,
+    pub(super) state: ServerState,
     pub(super) found: Recovered,
     /// The logs without an end, in order.
     pub(super) unended: Vec<Unended>,
@@ -37,7 +37,7 @@ pub(super) struct Unended {
 
 /// A log that is to be read.
 #[derive(Debug)]
-struct Source {
+struct LogSource {
     path: PathBuf,
     /// Whether the operator lets it be read as far as it is whole.
     may_be_damaged: bool,
@@ -50,7 +50,7 @@ struct Source {
 /// # Errors
 ///
 /// Fails if anything that was acknowledged is missing or damaged, rather than to go on without it.
-pub(super) fn recover(directory: &Directory, tick: Duration) -> Result<Option<Recovery>, StorageError> {
+pub(super) fn recover(directory: &DataDirectory, tick: Duration) -> Result<Option<Recovery>, StorageError> {
     let files = directory.files()?;
     let Some((begin, snapshot)) = files.snapshots.last() else {
         return match files.logs.iter().chain(&files.previous).next() {
@@ -75,9 +75,9 @@ pub(super) fn recover(directory: &Directory, tick: Duration) -> Result<Option<Re
 }
 
 /// The logs since a snapshot. One that is there under its name is read under no other.
-fn sources(files: &Files, begin: i64) -> BTreeMap<i64, Source> {
+fn sources(files: &Files, begin: i64) -> BTreeMap<i64, LogSource> {
     let source =
-        |may_be_damaged| move |(zxid, path): &(i64, PathBuf)| (*zxid, Source { path: path.clone(), may_be_damaged });
+        |may_be_damaged| move |(zxid, path): &(i64, PathBuf)| (*zxid, LogSource { path: path.clone(), may_be_damaged });
     let damaged = files.incomplete.iter().map(source(true));
     damaged.chain(files.logs.iter().map(source(false))).filter(|(zxid, _)| *zxid >= begin).collect()
 }
@@ -87,13 +87,13 @@ impl Recovery {
     /// the log that goes with one.
     fn read_logs(
         &mut self,
-        directory: &Directory,
-        form: Form,
-        sources: &BTreeMap<i64, Source>,
+        directory: &DataDirectory,
+        form: SnapshotForm,
+        sources: &BTreeMap<i64, LogSource>,
     ) -> Result<(), StorageError> {
-        let unmade = sources.keys().next_back().copied().filter(|_| form == Form::Former);
-        let mut expected = (form == Form::Current).then_some(self.state.zxid);
-        self.found.lacks_log = form == Form::Former && sources.is_empty();
+        let unmade = sources.keys().next_back().copied().filter(|_| form == SnapshotForm::Former);
+        let mut expected = (form == SnapshotForm::Current).then_some(self.state.zxid);
+        self.found.lacks_log = form == SnapshotForm::Former && sources.is_empty();
         for (zxid, source) in sources {
             if let Some(missing) = expected.filter(|expected| expected != zxid) {
                 return Err(missing_log(directory, missing));
@@ -119,7 +119,7 @@ impl Recovery {
 
     /// Notes where a log ends. A server that ends while it makes the next log leaves this one without an end, and the
     /// next one empty.
-    fn take(&mut self, zxid: i64, source: &Source, scan: &Scan) -> Result<(), StorageError> {
+    fn take(&mut self, zxid: i64, source: &LogSource, scan: &Scan) -> Result<(), StorageError> {
         if let Some(earlier) = self.unended.iter_mut().rev().find(|earlier| earlier.next.is_none()) {
             earlier.next = Some(zxid);
         }
@@ -167,7 +167,7 @@ fn read_log(path: &Path, zxid: i64, may_be_unmade: bool) -> Result<Scan, Storage
             format!("it is cut short: it has {} bytes, and had {flushed} when it was written", bytes.len())
         }
     };
-    let renamed = Directory::incomplete(path);
+    let renamed = DataDirectory::incomplete(path);
     let cure = format!(
         "restore the directory from a backup, or rename the file to {}, and the next start reads it as far as it is \
          whole; what it held behind is lost then",
@@ -176,12 +176,12 @@ fn read_log(path: &Path, zxid: i64, may_be_unmade: bool) -> Result<Scan, Storage
     Err(StorageError::damaged(path, what).with_cure(cure))
 }
 
-fn missing_log(directory: &Directory, zxid: i64) -> StorageError {
+fn missing_log(directory: &DataDirectory, zxid: i64) -> StorageError {
     let path = directory.log_path(zxid);
     let cure = format!(
         "restore the directory from a backup, or create the empty file {}, and the next start goes on without the \
          writes that the log held",
-        name_of(&Directory::incomplete(&path))
+        name_of(&DataDirectory::incomplete(&path))
     );
     StorageError::damaged(&path, "it is missing").with_cure(cure)
 }

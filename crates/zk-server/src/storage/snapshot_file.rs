@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::machine::State;
+use crate::machine::ServerState;
 use crate::record::decode_state;
-use crate::storage::directory::Directory;
+use crate::storage::directory::DataDirectory;
 use crate::storage::error::StorageError;
 use crate::storage::rights;
 
@@ -25,7 +25,7 @@ const FLUSH_BYTES: usize = 1 << 20;
 
 /// What the form of a snapshot says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Form {
+pub(super) enum SnapshotForm {
     /// The log that goes on from it was made before it.
     Current,
     /// That log was made after it, and may be missing.
@@ -50,7 +50,7 @@ impl SnapshotFile {
     ///
     /// Fails if the system does; the earlier files are unchanged.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let unfinished = Directory::unfinished(path);
+        let unfinished = DataDirectory::unfinished(path);
         let file = rights::create_file(&unfinished)?;
         let checksum = crc32fast::Hasher::new();
         let mut begun = Self { file, unfinished, length: 0, checksum, unflushed_bytes: 0, is_finished: false };
@@ -80,7 +80,7 @@ impl SnapshotFile {
     /// # Errors
     ///
     /// Fails if the system does; the earlier files are unchanged.
-    pub(super) fn finish(mut self, directory: &Directory, path: &Path) -> io::Result<()> {
+    pub(super) fn finish(mut self, directory: &DataDirectory, path: &Path) -> io::Result<()> {
         let checksum = std::mem::take(&mut self.checksum).finalize();
         let header = [&MAGIC[..], &self.length.to_be_bytes(), &checksum.to_be_bytes()].concat();
         self.file.write_all_at(&header, 0)?;
@@ -105,11 +105,11 @@ impl Drop for SnapshotFile {
 /// # Errors
 ///
 /// Fails if it cannot be read or is not as it was written.
-pub(super) fn read(path: &Path, tick: Duration) -> Result<(State, Form), StorageError> {
+pub(super) fn read(path: &Path, tick: Duration) -> Result<(ServerState, SnapshotForm), StorageError> {
     let bytes = Bytes::from(fs::read(path).map_err(|error| StorageError::io(path, error))?);
     let form = match bytes.first_chunk() {
-        Some(MAGIC) if bytes.len() >= HEADER_BYTES => Form::Current,
-        Some(MAGIC_FORMER) if bytes.len() >= HEADER_BYTES => Form::Former,
+        Some(MAGIC) if bytes.len() >= HEADER_BYTES => SnapshotForm::Current,
+        Some(MAGIC_FORMER) if bytes.len() >= HEADER_BYTES => SnapshotForm::Former,
         _ => return Err(StorageError::damaged(path, "it does not begin as a snapshot does")),
     };
     let state = bytes.slice(HEADER_BYTES..);

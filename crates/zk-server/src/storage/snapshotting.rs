@@ -14,9 +14,9 @@ use lockkeeper_zk_proto::jute::Writer;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::machine::State;
+use crate::machine::ServerState;
 use crate::record::{encode_head, encode_node};
-use crate::storage::directory::Directory;
+use crate::storage::directory::DataDirectory;
 use crate::storage::piecewise;
 use crate::storage::snapshot_file::SnapshotFile;
 use crate::tree::DataTree;
@@ -30,7 +30,7 @@ const SLICES_WAITING_MAX: usize = 8;
 
 /// A piece of the file.
 #[derive(Debug)]
-struct Piece {
+struct SnapshotPiece {
     bytes: Bytes,
     is_last: bool,
 }
@@ -40,7 +40,7 @@ struct Piece {
 pub(super) struct Snapshotting {
     zxid: i64,
     /// `None` when all slices were handed over, or the thread has given up.
-    pieces: Option<mpsc::Sender<Piece>>,
+    pieces: Option<mpsc::Sender<SnapshotPiece>>,
     /// How many nodes are still to come.
     nodes_left: usize,
     thread: JoinHandle<()>,
@@ -54,8 +54,8 @@ impl Snapshotting {
     ///
     /// Fails if the system gives no thread.
     pub(super) fn begin(
-        directory: Arc<Directory>,
-        state: &mut State,
+        directory: Arc<DataDirectory>,
+        state: &mut ServerState,
         rolled: std_mpsc::Receiver<bool>,
     ) -> io::Result<Self> {
         let zxid = state.zxid;
@@ -103,7 +103,7 @@ impl Snapshotting {
         let is_over = match pieces.try_reserve() {
             Ok(permit) => {
                 let (bytes, is_last) = slice(tree, &mut self.nodes_left);
-                permit.send(Piece { bytes, is_last });
+                permit.send(SnapshotPiece { bytes, is_last });
                 is_last
             }
             Err(TrySendError::Full(())) => false,
@@ -148,11 +148,16 @@ fn slice(tree: &mut DataTree, nodes_left: &mut usize) -> (Bytes, bool) {
 }
 
 /// Writes the file of a snapshot whose pieces come by and by; without the last one it is given up.
-fn write(directory: &Directory, zxid: i64, head: &[u8], mut pieces: mpsc::Receiver<Piece>) -> io::Result<()> {
+fn write(
+    directory: &DataDirectory,
+    zxid: i64,
+    head: &[u8],
+    mut pieces: mpsc::Receiver<SnapshotPiece>,
+) -> io::Result<()> {
     let path = directory.snapshot_path(zxid);
     let mut file = SnapshotFile::create(&path)?;
     file.write(head)?;
-    while let Some(Piece { bytes, is_last }) = pieces.blocking_recv() {
+    while let Some(SnapshotPiece { bytes, is_last }) = pieces.blocking_recv() {
         file.write(&bytes)?;
         if is_last {
             file.finish(directory, &path)?;
@@ -168,7 +173,7 @@ fn write(directory: &Directory, zxid: i64, head: &[u8], mut pieces: mpsc::Receiv
 /// # Errors
 ///
 /// Fails if the system does; the earlier files are unchanged.
-pub(super) fn write_at_once(directory: &Directory, state: &mut State) -> io::Result<()> {
+pub(super) fn write_at_once(directory: &DataDirectory, state: &mut ServerState) -> io::Result<()> {
     let path = directory.snapshot_path(state.zxid);
     let mut file = SnapshotFile::create(&path)?;
     file.write(&encode_head(state))?;

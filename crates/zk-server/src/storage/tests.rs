@@ -9,15 +9,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::Acl;
 
-use crate::machine::{Seed, State};
+use crate::machine::{Seed, ServerState};
 use crate::record::{encode_state, encode_transaction};
-use crate::storage::directory::Directory;
+use crate::storage::directory::DataDirectory;
 use crate::storage::error::StorageError;
-use crate::storage::handle::{Opened, Storage, StorageEvent};
+use crate::storage::handle::{OpenedStorage, Storage, StorageEvent};
 use crate::storage::log::{HEADER_BYTES, encode_header, mark_offset, record_bytes, scan};
 use crate::storage::recovered::Recovered;
 use crate::storage::recovery::{Recovery, recover};
-use crate::tree::{Change, Owner, Transaction};
+use crate::tree::{NodeOwner, TreeChange, TreeTransaction};
 
 const TICK: Duration = Duration::from_secs(2);
 const WALL_MS: i64 = 1_800_000_000_000;
@@ -32,27 +32,27 @@ struct Written {
     record_ends: Vec<usize>,
 }
 
-fn first_state() -> State {
+fn first_state() -> ServerState {
     let seed = Seed { secret: [1; 32], wall_ms: WALL_MS };
-    State::new(TICK, seed)
+    ServerState::new(TICK, seed)
 }
 
-fn open(folder: &Path) -> Result<(Storage, State), StorageError> {
-    Storage::open(folder, TICK, WALL_MS, first_state).map(|Opened { storage, state, .. }| (storage, state))
+fn open(folder: &Path) -> Result<(Storage, ServerState), StorageError> {
+    Storage::open(folder, TICK, WALL_MS, first_state).map(|OpenedStorage { storage, state, .. }| (storage, state))
 }
 
-fn transaction(state: &mut State, number: i64) -> Transaction {
-    Transaction {
+fn transaction(state: &mut ServerState, number: i64) -> TreeTransaction {
+    TreeTransaction {
         zxid: state.zxid + 1,
         time_ms: WALL_MS + number,
         changes: vec![
-            Change::Create {
+            TreeChange::Create {
                 path: format!("/n{number}").into(),
                 data: Some(vec![number as u8; 3].into()),
                 access: state.tree.share_access(vec![Acl::open()]),
-                owner: Owner::Nothing,
+                owner: NodeOwner::Nothing,
             },
-            Change::SetData { path: "/".into(), data: None },
+            TreeChange::SetData { path: "/".into(), data: None },
         ],
     }
 }
@@ -102,12 +102,12 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// What a start would find, without starting.
-fn recovered(folder: &Path) -> Result<State, StorageError> {
+fn recovered(folder: &Path) -> Result<ServerState, StorageError> {
     found(folder).map(|(state, _)| state)
 }
 
-fn found(folder: &Path) -> Result<(State, Recovered), StorageError> {
-    let Recovery { state, found, .. } = recover(&Directory::open(folder)?, TICK)?.expect("a state was stored");
+fn found(folder: &Path) -> Result<(ServerState, Recovered), StorageError> {
+    let Recovery { state, found, .. } = recover(&DataDirectory::open(folder)?, TICK)?.expect("a state was stored");
     Ok((state, found))
 }
 
@@ -124,7 +124,7 @@ fn damage(folder: &Path) -> (PathBuf, String) {
 }
 
 /// The state but for the number of the latest transaction, which each start moves ahead.
-fn nodes_of(state: &State) -> Bytes {
+fn nodes_of(state: &ServerState) -> Bytes {
     encode_state(state).slice(8..)
 }
 
@@ -147,7 +147,7 @@ async fn a_log_cut_at_any_byte_is_refused_with_the_cure_and_read_up_to_there_on_
         fs::File::options().write(true).open(&log).unwrap().set_len(length as u64).unwrap();
         let (path, text) = damage(copied.path());
         assert_eq!(path, log);
-        let renamed = Directory::incomplete(&log);
+        let renamed = DataDirectory::incomplete(&log);
         assert!(text.contains(renamed.file_name().unwrap().to_str().unwrap()), "{text}");
         fs::rename(&log, &renamed).unwrap();
         let (state, found) = found(copied.path()).unwrap();
@@ -170,7 +170,7 @@ async fn of_a_log_with_300_acknowledged_writes_no_cut_goes_unnoticed() {
     // More than is filled ahead at once, so that the file is extended among them.
     for number in 0..300 {
         let mut transaction = transaction(&mut state, number);
-        transaction.changes[1] = Change::SetData { path: "/".into(), data: Some(vec![7; 8_000].into()) };
+        transaction.changes[1] = TreeChange::SetData { path: "/".into(), data: Some(vec![7; 8_000].into()) };
         let record = encode_transaction(&transaction);
         ends.push(ends.last().unwrap() + record_bytes(&record));
         storage.append(vec![record]);
@@ -220,7 +220,7 @@ async fn a_missing_log_is_refused_with_the_cure() {
     let (path, text) = damage(folder.path());
     assert_eq!(path, written.log);
     assert!(text.contains("it is missing") && text.contains(".incomplete"), "{text}");
-    fs::write(Directory::incomplete(&path), "").unwrap();
+    fs::write(DataDirectory::incomplete(&path), "").unwrap();
     assert_eq!(nodes_of(&recovered(folder.path()).unwrap()), written.states[0]);
 }
 
@@ -243,7 +243,7 @@ async fn a_directory_of_the_former_form_opens_without_its_log_and_that_is_told()
 }
 
 /// A directory with the snapshot and the log of before the newest snapshot, and writes after each.
-async fn two_generations(folder: &Path) -> State {
+async fn two_generations(folder: &Path) -> ServerState {
     let (mut storage, mut state) = open(folder).unwrap();
     for number in 0..4 {
         let transaction = transaction(&mut state, number);
@@ -322,19 +322,19 @@ async fn the_previous_snapshot_is_not_used_unasked() {
 
 /// Waits until the thread of a storage that was dropped has released the directory.
 fn reopen_until_free(folder: &Path) {
-    while matches!(Directory::open(folder), Err(StorageError::InUse { .. })) {
+    while matches!(DataDirectory::open(folder), Err(StorageError::InUse { .. })) {
         std::thread::yield_now();
     }
 }
 
 /// What a start finds once the previous storage's thread has released the directory.
-fn found_again(folder: &Path) -> (State, Recovered) {
+fn found_again(folder: &Path) -> (ServerState, Recovered) {
     reopen_until_free(folder);
     found(folder).unwrap()
 }
 
 /// Opens again once the previous storage's thread has released the directory.
-fn reopen(folder: &Path) -> State {
+fn reopen(folder: &Path) -> ServerState {
     loop {
         match open(folder) {
             Ok((_, state)) => return state,
@@ -463,14 +463,14 @@ async fn a_server_that_dies_at_any_point_of_a_snapshot_loses_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (mut storage, mut state) = open(folder.path()).unwrap();
         let mut number = 0;
-        let mut next = async |storage: &mut Storage, state: &mut State| {
+        let mut next = async |storage: &mut Storage, state: &mut ServerState| {
             let transaction = transaction(state, number);
             number += 1;
             storage.append(vec![encode_transaction(&transaction)]);
             assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
             state.replay(&transaction).unwrap();
         };
-        let many = Transaction {
+        let many = TreeTransaction {
             zxid: state.zxid + 1,
             time_ms: WALL_MS,
             changes: (0..SLICED_NODES).map(|at| transaction(&mut state, -1 - at).changes.remove(0)).collect(),

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::machine::State;
+use crate::machine::ServerState;
 use crate::measures::Histogram;
-use crate::storage::directory::{Directory, Stamp};
+use crate::storage::directory::{DataDirectory, Stamp};
 use crate::storage::handle::{StorageCommand, StorageEvent};
 use crate::storage::log::end_payload;
 use crate::storage::log_file::{AHEAD_BYTES, Log, end_log};
@@ -29,7 +29,7 @@ const PLACE_CHECK: Duration = Duration::from_secs(1);
 /// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct LogWriter {
-    directory: Arc<Directory>,
+    directory: Arc<DataDirectory>,
     log: Log,
     events: UnboundedSender<StorageEvent>,
     /// Set when records were refused: those that follow build on what was not stored, and are refused with them until
@@ -56,8 +56,8 @@ impl LogWriter {
     ///
     /// Fails if the system does; the directory can still be recovered then.
     pub(super) fn begin(
-        directory: Arc<Directory>,
-        state: &mut State,
+        directory: Arc<DataDirectory>,
+        state: &mut ServerState,
         unended: &[Unended],
         events: UnboundedSender<StorageEvent>,
     ) -> io::Result<Self> {

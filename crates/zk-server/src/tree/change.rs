@@ -3,13 +3,13 @@
 use bytes::Bytes;
 
 use crate::tree::access::AccessList;
-use crate::tree::node::Owner;
+use crate::tree::node::NodeOwner;
 
 /// One step of a transaction, already found to be allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Change {
+pub(crate) enum TreeChange {
     /// Makes a node.
-    Create { path: Box<str>, data: Option<Bytes>, access: AccessList, owner: Owner },
+    Create { path: Box<str>, data: Option<Bytes>, access: AccessList, owner: NodeOwner },
     /// Deletes a node that has no children.
     Delete { path: Box<str> },
     /// Sets a node's data and counts its version up.
@@ -24,9 +24,9 @@ pub(crate) enum Change {
 
 /// Changes that take effect together, in order, under one number.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Transaction {
+pub(crate) struct TreeTransaction {
     pub(crate) zxid: i64,
     /// The wall time written into the nodes, in milliseconds since 1970.
     pub(crate) time_ms: i64,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<TreeChange>,
 }

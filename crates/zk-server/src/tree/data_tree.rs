@@ -8,8 +8,8 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::message::Acl;
 
 use crate::tree::access::{AccessList, AccessLists};
-use crate::tree::change::Change;
-use crate::tree::node::{Node, NodeRecord, Owner};
+use crate::tree::change::TreeChange;
+use crate::tree::node::{NodeOwner, NodeRecord, TreeNode};
 use crate::tree::paths::{ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA, key, split_parent};
 use crate::tree::walk::Walk;
 
@@ -23,7 +23,7 @@ const NODE_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct DataTree {
     /// Boxed: half of the map's places are empty ones, and all are moved when it grows.
-    nodes: HashMap<Box<str>, Box<Node>>,
+    nodes: HashMap<Box<str>, Box<TreeNode>>,
     ephemerals: BTreeMap<i64, BTreeSet<Box<str>>>,
     containers: BTreeSet<Box<str>>,
     ttls: BTreeSet<Box<str>>,
@@ -53,7 +53,7 @@ pub(crate) enum Undo {
     /// The node is removed again, and the parent's record is restored.
     Created { path: Box<str>, parent: NodeRecord },
     /// The node comes back, and the parent's record is restored.
-    Deleted { path: Box<str>, node: Box<Node>, parent: NodeRecord },
+    Deleted { path: Box<str>, node: Box<TreeNode>, parent: NodeRecord },
     /// The data and the record are restored.
     DataSet { path: Box<str>, data: Option<Bytes>, record: NodeRecord },
     /// The access list and the record are restored.
@@ -79,7 +79,7 @@ impl DataTree {
         let open = tree.share_access(vec![Acl::open()]);
         let readable = tree.share_access(vec![Acl::readable()]);
         for path in [ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA] {
-            let mut record = NodeRecord::new(0, 0, Owner::Nothing);
+            let mut record = NodeRecord::new(0, 0, NodeOwner::Nothing);
             let is_config = path == SYSTEM_CONFIG;
             record.aversion = if is_config { -1 } else { 0 };
             let access = if is_config { readable.clone() } else { open.clone() };
@@ -104,7 +104,7 @@ impl DataTree {
 
     /// Inserts a node as it was saved; [`DataTree::link_children`] makes it its parent's child.
     pub(crate) fn restore(&mut self, path: Box<str>, data: Option<Bytes>, access: AccessList, record: NodeRecord) {
-        let node = Node { data, access, record, children: BTreeSet::new() };
+        let node = TreeNode { data, access, record, children: BTreeSet::new() };
         self.insert(path, Box::new(node));
     }
 
@@ -133,10 +133,10 @@ impl DataTree {
     /// # Errors
     ///
     /// Fails if the change does not fit the tree.
-    pub(crate) fn apply(&mut self, change: &Change, zxid: i64, time_ms: i64) -> Result<Undo, ChangeError> {
+    pub(crate) fn apply(&mut self, change: &TreeChange, zxid: i64, time_ms: i64) -> Result<Undo, ChangeError> {
         match change {
-            Change::Create { path, data, access, owner } => {
-                let node = Node {
+            TreeChange::Create { path, data, access, owner } => {
+                let node = TreeNode {
                     data: data.clone(),
                     access: access.clone(),
                     record: NodeRecord::new(zxid, time_ms, *owner),
@@ -144,10 +144,10 @@ impl DataTree {
                 };
                 self.create(path, node, zxid)
             }
-            Change::Delete { path } => self.delete(path, zxid),
-            Change::SetData { path, data } => self.set_data(path, data.as_ref(), zxid, time_ms),
-            Change::SetAccess { path, access } => self.set_access(path, access),
-            Change::OpenSession { .. } | Change::CloseSession { .. } => Ok(Undo::Nothing),
+            TreeChange::Delete { path } => self.delete(path, zxid),
+            TreeChange::SetData { path, data } => self.set_data(path, data.as_ref(), zxid, time_ms),
+            TreeChange::SetAccess { path, access } => self.set_access(path, access),
+            TreeChange::OpenSession { .. } | TreeChange::CloseSession { .. } => Ok(Undo::Nothing),
         }
     }
 
@@ -185,7 +185,7 @@ impl DataTree {
     }
 
     /// The node at a path; the empty path is the root.
-    pub(crate) fn get(&self, path: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, path: &str) -> Option<&TreeNode> {
         self.nodes.get(key(path)).map(|node| &**node)
     }
 
@@ -241,7 +241,9 @@ impl DataTree {
         };
         let is_overdue = |path: &str| {
             self.nodes.get(path).is_some_and(|node| match node.record.owner {
-                Owner::Ttl(ttl_ms) => node.children.is_empty() && wall_ms.saturating_sub(node.record.mtime_ms) > ttl_ms,
+                NodeOwner::Ttl(ttl_ms) => {
+                    node.children.is_empty() && wall_ms.saturating_sub(node.record.mtime_ms) > ttl_ms
+                }
                 _ => false,
             })
         };
@@ -256,13 +258,13 @@ impl DataTree {
 
     /// All nodes, by path.
     #[cfg(test)]
-    pub(crate) fn sorted(&self) -> Vec<(&str, &Node)> {
+    pub(crate) fn sorted(&self) -> Vec<(&str, &TreeNode)> {
         let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, &**node)).collect();
         nodes.sort_unstable_by_key(|(path, _)| *path);
         nodes
     }
 
-    fn create(&mut self, path: &str, node: Node, zxid: i64) -> Result<Undo, ChangeError> {
+    fn create(&mut self, path: &str, node: TreeNode, zxid: i64) -> Result<Undo, ChangeError> {
         let (parent_path, name) = split_parent(path).ok_or(ChangeError::Missing)?;
         let parent = self.nodes.get_mut(parent_path).ok_or(ChangeError::Missing)?;
         let before = parent.record;
@@ -318,16 +320,16 @@ impl DataTree {
         Ok(Undo::AccessSet { path: key(path).into(), access, record })
     }
 
-    fn insert(&mut self, path: Box<str>, node: Box<Node>) {
+    fn insert(&mut self, path: Box<str>, node: Box<TreeNode>) {
         match node.record.owner {
-            Owner::Nothing => (),
-            Owner::Session(session_id) => {
+            NodeOwner::Nothing => (),
+            NodeOwner::Session(session_id) => {
                 self.ephemerals.entry(session_id).or_default().insert(path.clone());
             }
-            Owner::Container => {
+            NodeOwner::Container => {
                 self.containers.insert(path.clone());
             }
-            Owner::Ttl(_) => {
+            NodeOwner::Ttl(_) => {
                 self.ttls.insert(path.clone());
             }
         }
@@ -335,12 +337,12 @@ impl DataTree {
         self.nodes.insert(path, node);
     }
 
-    fn remove(&mut self, path: &str) -> Option<Box<Node>> {
+    fn remove(&mut self, path: &str) -> Option<Box<TreeNode>> {
         let node = self.nodes.remove(path)?;
         self.data_bytes -= path.len() + node.data_bytes();
         match node.record.owner {
-            Owner::Nothing => (),
-            Owner::Session(session_id) => {
+            NodeOwner::Nothing => (),
+            NodeOwner::Session(session_id) => {
                 if let Some(paths) = self.ephemerals.get_mut(&session_id) {
                     paths.remove(path);
                     if paths.is_empty() {
@@ -348,10 +350,10 @@ impl DataTree {
                     }
                 }
             }
-            Owner::Container => {
+            NodeOwner::Container => {
                 self.containers.remove(path);
             }
-            Owner::Ttl(_) => {
+            NodeOwner::Ttl(_) => {
                 self.ttls.remove(path);
             }
         }
@@ -369,7 +371,7 @@ impl DataTree {
 }
 
 /// Has a snapshot that is being taken save a node as it is, before it changes.
-fn save(walk: &mut Option<Walk>, path: &str, node: &Node) {
+fn save(walk: &mut Option<Walk>, path: &str, node: &TreeNode) {
     if let Some(walk) = walk {
         walk.save(path, node);
     }

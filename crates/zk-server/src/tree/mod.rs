@@ -1,4 +1,4 @@
-//! The nodes and what they hold: pure data, changed only by [`Change`]s.
+//! The nodes and what they hold: pure data, changed only by [`TreeChange`]s.
 //!
 //! What a client may do is decided elsewhere; here a change that makes no sense is an error, never a half-made change.
 
@@ -10,8 +10,8 @@ mod paths;
 mod walk;
 
 pub(crate) use access::AccessList;
-pub(crate) use change::{Change, Transaction};
+pub(crate) use change::{TreeChange, TreeTransaction};
 pub(crate) use data_tree::{ChangeError, DataTree, Undo};
-pub(crate) use node::{Node, NodeRecord, Owner, TTL_MS_MAX};
+pub(crate) use node::{NodeOwner, NodeRecord, TTL_MS_MAX, TreeNode};
 pub(crate) use paths::{is_system_path, split_parent};
 pub(crate) use walk::Visited;

@@ -18,7 +18,7 @@ pub(crate) const TTL_MS_MAX: i64 = (1 << 40) - 1;
 
 /// What a node's life depends on; one field on disk and in Apache's own files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Owner {
+pub(crate) enum NodeOwner {
     /// On nothing: it lives until it is deleted.
     Nothing,
     /// On the session with this id.
@@ -42,19 +42,19 @@ pub(crate) struct NodeRecord {
     /// together, which is twice this less the children there are.
     pub(crate) children_created: i32,
     pub(crate) aversion: i32,
-    pub(crate) owner: Owner,
+    pub(crate) owner: NodeOwner,
 }
 
 /// A node.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct TreeNode {
     pub(crate) data: Option<Bytes>,
     pub(crate) access: AccessList,
     pub(crate) record: NodeRecord,
     pub(crate) children: BTreeSet<Box<str>>,
 }
 
-impl Owner {
+impl NodeOwner {
     /// The field as it is stored.
     pub(crate) const fn to_field(self) -> i64 {
         match self {
@@ -81,7 +81,7 @@ impl Owner {
 
 impl NodeRecord {
     /// The record of a node made by transaction `zxid`.
-    pub(crate) const fn new(zxid: i64, time_ms: i64, owner: Owner) -> Self {
+    pub(crate) const fn new(zxid: i64, time_ms: i64, owner: NodeOwner) -> Self {
         Self {
             czxid: zxid,
             mzxid: zxid,
@@ -96,7 +96,7 @@ impl NodeRecord {
     }
 }
 
-impl Node {
+impl TreeNode {
     /// What clients are told of the node.
     pub(crate) fn stat(&self) -> Stat {
         let record = &self.record;
@@ -110,8 +110,8 @@ impl Node {
             cversion: record.children_created.wrapping_mul(2).wrapping_sub(num_children),
             aversion: record.aversion,
             ephemeral_owner: match record.owner {
-                Owner::Session(session) => session,
-                Owner::Nothing | Owner::Container | Owner::Ttl(_) => 0,
+                NodeOwner::Session(session) => session,
+                NodeOwner::Nothing | NodeOwner::Container | NodeOwner::Ttl(_) => 0,
             },
             data_length: i32::try_from(self.data_bytes()).unwrap_or(i32::MAX),
             num_children,
@@ -132,15 +132,15 @@ mod tests {
     #[test]
     fn owners_survive_the_way_to_the_field_and_back() {
         for owner in [
-            Owner::Nothing,
-            Owner::Session(0x0100_0000_0000_0001),
-            Owner::Container,
-            Owner::Ttl(1),
-            Owner::Ttl(TTL_MS_MAX),
+            NodeOwner::Nothing,
+            NodeOwner::Session(0x0100_0000_0000_0001),
+            NodeOwner::Container,
+            NodeOwner::Ttl(1),
+            NodeOwner::Ttl(TTL_MS_MAX),
         ] {
-            assert_eq!(Owner::from_field(owner.to_field()), Some(owner));
+            assert_eq!(NodeOwner::from_field(owner.to_field()), Some(owner));
         }
-        assert_eq!(Owner::from_field(EXTENDED_MASK | 1 << 40), None);
-        assert_eq!(Owner::Ttl(5).to_field(), 0xff00_0000_0000_0005_u64.cast_signed());
+        assert_eq!(NodeOwner::from_field(EXTENDED_MASK | 1 << 40), None);
+        assert_eq!(NodeOwner::Ttl(5).to_field(), 0xff00_0000_0000_0005_u64.cast_signed());
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::tree::access::AccessList;
 use crate::tree::data_tree::DataTree;
-use crate::tree::node::{Node, NodeRecord};
+use crate::tree::node::{NodeRecord, TreeNode};
 use crate::tree::paths::{ROOT, split_parent};
 
 /// How far a walk has come.
@@ -47,10 +47,10 @@ pub(crate) struct Visited<'a> {
 
 impl Walk {
     /// Saves a node that is about to change or go, if the walk has yet to see it.
-    pub(super) fn save(&mut self, path: &str, node: &Node) {
+    pub(super) fn save(&mut self, path: &str, node: &TreeNode) {
         let is_ahead = self.at.as_deref().is_none_or(|at| compare(path, at) == Ordering::Greater);
         if node.record.czxid <= self.zxid && is_ahead && self.saved_paths.insert(path.into()) {
-            let Node { data, access, record, .. } = node;
+            let TreeNode { data, access, record, .. } = node;
             self.saved.push(Saved { path: path.into(), data: data.clone(), access: access.clone(), record: *record });
         }
     }
@@ -59,7 +59,7 @@ impl Walk {
     fn visit(
         &mut self,
         path: &str,
-        node: &Node,
+        node: &TreeNode,
         visit: &mut impl FnMut(Visited<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let is_saved = !self.saved_paths.is_empty() && self.saved_paths.remove(path);
@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tree::{Change, Owner, Undo};
+    use crate::tree::{NodeOwner, TreeChange, Undo};
 
     /// The paths that changes are about: deep and wide ones, and a few only, so that changes meet.
     const PATHS: [&str; 12] =
@@ -255,19 +255,19 @@ mod tests {
             self.zxid += 1;
             let access = |tree: &mut DataTree, list| tree.share_access(list);
             let change = match step {
-                Step::Create(path) => Change::Create {
+                Step::Create(path) => TreeChange::Create {
                     path: (*path).into(),
                     data: None,
                     access: access(&mut self.tree, vec![Acl::open()]),
-                    owner: Owner::Nothing,
+                    owner: NodeOwner::Nothing,
                 },
-                Step::Delete(path) => Change::Delete { path: (*path).into() },
+                Step::Delete(path) => TreeChange::Delete { path: (*path).into() },
                 Step::SetData(path, data) => {
-                    Change::SetData { path: (*path).into(), data: Some(Bytes::copy_from_slice(&[*data])) }
+                    TreeChange::SetData { path: (*path).into(), data: Some(Bytes::copy_from_slice(&[*data])) }
                 }
                 Step::SetAccess(path) => {
                     let list = access(&mut self.tree, vec![Acl::open(), Acl::readable()]);
-                    Change::SetAccess { path: (*path).into(), access: list }
+                    TreeChange::SetAccess { path: (*path).into(), access: list }
                 }
                 Step::CountChildren(path, count) => {
                     self.tree.set_children_created(path, *count);

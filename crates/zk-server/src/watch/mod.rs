@@ -3,4 +3,4 @@
 mod table;
 mod watches;
 
-pub(crate) use watches::Watches;
+pub(crate) use watches::ServerWatches;

@@ -20,7 +20,7 @@ const WATCH_BYTES: usize = 160;
 
 /// What one connection watches.
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedPaths {
     paths: BTreeSet<Box<str>>,
     bytes: usize,
 }
@@ -29,7 +29,7 @@ struct Watched {
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     by_path: BTreeMap<Box<str>, BTreeMap<ConnectionId, WatchMode>>,
-    by_connection: HashMap<ConnectionId, Watched>,
+    by_connection: HashMap<ConnectionId, WatchedPaths>,
     len: usize,
     /// The estimated memory of all watches.
     bytes: usize,

@@ -8,25 +8,25 @@ use std::collections::BTreeSet;
 use lockkeeper_zk_proto::message::{AddWatchMode, EventKind, WatcherKind};
 
 use crate::connection_id::ConnectionId;
-use crate::tree::{Change, split_parent};
+use crate::tree::{TreeChange, split_parent};
 use crate::watch::table::{WatchMode, WatchTable};
 
 /// All watches of all connections.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub(crate) struct ServerWatches {
     data: WatchTable,
     children: WatchTable,
 }
 
 /// An event and the connections it is for, in order.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Fired<'a> {
+pub(crate) struct FiredWatches<'a> {
     pub(crate) kind: EventKind,
     pub(crate) path: &'a str,
     pub(crate) connections: BTreeSet<ConnectionId>,
 }
 
-impl Watches {
+impl ServerWatches {
     /// Sets a one-shot watch on data and existence.
     pub(crate) fn watch_data(&mut self, path: &str, connection: ConnectionId) {
         self.data.add(path, connection, WatchMode::OneShot);
@@ -90,20 +90,20 @@ impl Watches {
     /// Fires the watches that a change touches; one-shot ones are over with it.
     ///
     /// A deletion is told once to a connection that watches the node in both tables.
-    pub(crate) fn fire<'a>(&mut self, change: &'a Change, mut tell: impl FnMut(Fired<'a>)) {
+    pub(crate) fn fire<'a>(&mut self, change: &'a TreeChange, mut tell: impl FnMut(FiredWatches<'a>)) {
         let mut send = |kind, path, connections: BTreeSet<ConnectionId>| {
             if !connections.is_empty() {
-                tell(Fired { kind, path, connections });
+                tell(FiredWatches { kind, path, connections });
             }
         };
         match change {
-            Change::Create { path, .. } => {
+            TreeChange::Create { path, .. } => {
                 send(EventKind::NodeCreated, path, self.data.trigger(path, true));
                 if let Some((parent, _)) = split_parent(path) {
                     send(EventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
                 }
             }
-            Change::Delete { path } => {
+            TreeChange::Delete { path } => {
                 let told = self.data.trigger(path, true);
                 let mut others = self.children.trigger(path, true);
                 others.retain(|connection| !told.contains(connection));
@@ -113,10 +113,10 @@ impl Watches {
                     send(EventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
                 }
             }
-            Change::SetData { path, .. } => {
+            TreeChange::SetData { path, .. } => {
                 send(EventKind::NodeDataChanged, path, self.data.trigger(path, true));
             }
-            Change::SetAccess { .. } | Change::OpenSession { .. } | Change::CloseSession { .. } => (),
+            TreeChange::SetAccess { .. } | TreeChange::OpenSession { .. } | TreeChange::CloseSession { .. } => (),
         }
     }
 }
@@ -137,11 +137,11 @@ mod tests {
     const ONE: ConnectionId = ConnectionId::new(1);
     const TWO: ConnectionId = ConnectionId::new(2);
 
-    fn delete(path: &str) -> Change {
-        Change::Delete { path: path.into() }
+    fn delete(path: &str) -> TreeChange {
+        TreeChange::Delete { path: path.into() }
     }
 
-    fn fired(watches: &mut Watches, change: &Change) -> Vec<(EventKind, String, Vec<ConnectionId>)> {
+    fn fired(watches: &mut ServerWatches, change: &TreeChange) -> Vec<(EventKind, String, Vec<ConnectionId>)> {
         let mut all = Vec::new();
         watches.fire(change, |fired| {
             all.push((fired.kind, fired.path.to_owned(), fired.connections.into_iter().collect()));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_deletion_is_told_once_to_a_watcher_of_data_and_children() {
-        let mut watches = Watches::default();
+        let mut watches = ServerWatches::default();
         watches.watch_data("/a", ONE);
         watches.watch_children("/a", ONE);
         watches.watch_children("/a", TWO);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_recursive_watch_sees_events_of_descendants_but_not_of_sets_of_children() {
-        let mut watches = Watches::default();
+        let mut watches = ServerWatches::default();
         watches.add("/a", ONE, AddWatchMode::PersistentRecursive);
         for _ in 0..2 {
             assert_eq!(fired(&mut watches, &delete("/a/b/c")), [(EventKind::NodeDeleted, "/a/b/c".into(), vec![ONE])]);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_one_shot_wish_takes_the_place_of_a_persistent_watch_as_in_apache_before_3_9() {
-        let mut watches = Watches::default();
+        let mut watches = ServerWatches::default();
         watches.add("/a", ONE, AddWatchMode::Persistent);
         watches.watch_data("/a", ONE);
         assert_eq!(fired(&mut watches, &delete("/a")).len(), 1);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_goes_takes_its_watches_along() {
-        let mut watches = Watches::default();
+        let mut watches = ServerWatches::default();
         watches.watch_data("/a", ONE);
         watches.add("/b", ONE, AddWatchMode::Persistent);
         watches.watch_data("/a", TWO);

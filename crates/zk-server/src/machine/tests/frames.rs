@@ -5,11 +5,11 @@ use lockkeeper_zk_proto::message::{
 };
 
 use super::service::*;
-use crate::machine::{CloseReason, Input, Limits, Settings};
+use crate::machine::{CloseReason, Input, MachineSettings, MemoryLimits};
 
 #[test]
 fn a_frame_of_a_wrong_length_ends_its_connection_alone() {
-    let mut service = Service::with(Settings { frame_bytes_max: 1_000, ..Settings::default() });
+    let mut service = Service::with(MachineSettings { frame_bytes_max: 1_000, ..MachineSettings::default() });
     for length in [-1, 1_001, i32::MAX, i32::MIN] {
         let (bad, good) = (service.connect(), service.connect());
         service.bytes(bad.connection, &length.to_be_bytes());
@@ -139,7 +139,8 @@ fn a_client_that_does_not_read_is_served_no_further_until_it_does() {
 
 #[test]
 fn requests_that_do_not_come_whole_end_the_connection_that_exceeds_the_memory_for_them() {
-    let mut service = Service::with(Settings { limits: Limits::of_memory(64 << 20), ..Settings::default() });
+    let mut service =
+        Service::with(MachineSettings { limits: MemoryLimits::of_memory(64 << 20), ..MachineSettings::default() });
     let half = [&(1_000_000_i32).to_be_bytes()[..], &[0; 700_000]].concat();
     let (mut kept, mut refused) = (Vec::new(), 0);
     for _ in 0..10 {

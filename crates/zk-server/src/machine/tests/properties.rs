@@ -7,7 +7,7 @@ use lockkeeper_zk_proto::message::{
 use proptest::prelude::*;
 
 use super::service::*;
-use crate::machine::{Input, Seed, Settings, State};
+use crate::machine::{Input, MachineSettings, Seed, ServerState};
 use crate::record::{decode_state, decode_transaction, encode_state};
 
 fn path() -> impl Strategy<Value = String> {
@@ -88,9 +88,9 @@ fn service_after(deeds: Vec<Deed>) -> Service {
     service
 }
 
-fn first_state(service: &Service) -> State {
-    let settings = Settings::default();
-    State::new(settings.tick, Seed { secret: [3; 32], wall_ms: service.moment.wall_ms })
+fn first_state(service: &Service) -> ServerState {
+    let settings = MachineSettings::default();
+    ServerState::new(settings.tick, Seed { secret: [3; 32], wall_ms: service.moment.wall_ms })
 }
 
 proptest! {
@@ -113,7 +113,7 @@ proptest! {
     fn a_snapshot_gives_the_state_back(deeds in prop::collection::vec(deed(), 0..40)) {
         let service = service_after(deeds);
         let written = encode_state(service.machine.state());
-        let read = decode_state(written.clone(), Settings::default().tick).unwrap();
+        let read = decode_state(written.clone(), MachineSettings::default().tick).unwrap();
         prop_assert_eq!(encode_state(&read), written);
         prop_assert_eq!(read.tree.data_bytes(), service.machine.state().tree.data_bytes());
     }

@@ -14,7 +14,7 @@ use lockkeeper_zk_proto::message::{
 use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::connection_id::ConnectionId;
-use crate::machine::{CloseReason, Input, Moment, Output, Seed, ServerMachine, Settings};
+use crate::machine::{ClockReading, CloseReason, Input, MachineSettings, Output, Seed, ServerMachine};
 
 /// The longest frame.
 pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -25,7 +25,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) machine: ServerMachine,
-    pub(super) moment: Moment,
+    pub(super) moment: ClockReading,
     pub(super) records: Vec<Bytes>,
     /// Whether the driver says at once that what was sent is read.
     pub(super) reads_at_once: bool,
@@ -51,11 +51,11 @@ pub(super) struct Peer {
 
 impl Service {
     pub(super) fn new() -> Self {
-        Self::with(Settings { keeps_records: true, ..Settings::default() })
+        Self::with(MachineSettings { keeps_records: true, ..MachineSettings::default() })
     }
 
-    pub(super) fn with(settings: Settings) -> Self {
-        let moment = Moment { now: Timestamp::from_millis(1_000), wall_ms: 1_800_000_000_000 };
+    pub(super) fn with(settings: MachineSettings) -> Self {
+        let moment = ClockReading { now: Timestamp::from_millis(1_000), wall_ms: 1_800_000_000_000 };
         let seed = Seed { secret: [3; 32], wall_ms: moment.wall_ms };
         Self {
             machine: ServerMachine::new(settings, seed, moment),
@@ -202,7 +202,7 @@ impl Service {
 
     fn advance_to(&mut self, now: Timestamp) {
         let passed = now.since(self.moment.now);
-        self.moment = Moment { now, wall_ms: self.moment.wall_ms + i64::try_from(passed.as_millis()).unwrap() };
+        self.moment = ClockReading { now, wall_ms: self.moment.wall_ms + i64::try_from(passed.as_millis()).unwrap() };
     }
 }
 

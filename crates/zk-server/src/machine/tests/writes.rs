@@ -8,7 +8,7 @@ use lockkeeper_zk_proto::message::{
 use tokio::time::Instant;
 
 use super::service::*;
-use crate::machine::{Limits, Settings};
+use crate::machine::{MachineSettings, MemoryLimits};
 use crate::tree::NodeRecord;
 
 fn stat(service: &mut Service, peer: &Peer, path: &str) -> Stat {
@@ -90,7 +90,8 @@ fn operations_of_a_transaction_see_one_another_and_share_its_number() {
 
 #[test]
 fn containers_go_after_their_last_child_and_nodes_with_a_time_to_live_when_it_is_over() {
-    let mut service = Service::with(Settings { container_check: Duration::from_secs(5), ..Settings::default() });
+    let mut service =
+        Service::with(MachineSettings { container_check: Duration::from_secs(5), ..MachineSettings::default() });
     let peer = service.connect();
     service.ask(&peer, Request::CreateContainer(node("/used", CreateMode::Container))).unwrap();
     service.ask(&peer, Request::CreateContainer(node("/new", CreateMode::Container))).unwrap();
@@ -108,8 +109,10 @@ fn containers_go_after_their_last_child_and_nodes_with_a_time_to_live_when_it_is
 
 #[test]
 fn nothing_grows_beyond_the_limit_on_memory_but_deleting_goes_on() {
-    let mut service =
-        Service::with(Settings { limits: Limits::default().with_tree_bytes_max(20_000), ..Settings::default() });
+    let mut service = Service::with(MachineSettings {
+        limits: MemoryLimits::default().with_tree_bytes_max(20_000),
+        ..MachineSettings::default()
+    });
     let peer = service.connect();
     let mut count = 0;
     let refused = loop {

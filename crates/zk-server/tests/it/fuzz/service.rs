@@ -8,7 +8,9 @@ use lockkeeper_zk_proto::message::{
     Acl, ConnectRequest, Create, CreateMode, OpCode, ReadOnlyFlag, Request, XID_NOTIFICATION, encode_request,
 };
 use lockkeeper_zk_proto::time::Timestamp;
-use lockkeeper_zk_server::machine::{CloseReason, Input, Moment, Output, SendKind, ServerMachine, Settings};
+use lockkeeper_zk_server::machine::{
+    ClockReading, CloseReason, Input, MachineSettings, Output, SendKind, ServerMachine,
+};
 use lockkeeper_zk_server::{ConnectionId, Seed};
 
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -38,7 +40,7 @@ impl Service {
     /// The good one has a session, a node and a watch; the bad one has connected.
     pub(crate) fn new() -> Self {
         let seed = Seed { secret: [5; 32], wall_ms: WALL_MS };
-        let machine = ServerMachine::new(Settings::default(), seed, moment());
+        let machine = ServerMachine::new(MachineSettings::default(), seed, moment());
         let mut service = Self { machine, bad_bytes: Vec::new(), bad_closed: None, good_kinds: Vec::new() };
         for connection in [GOOD, BAD] {
             service.handle(Input::Accepted { connection, peer: SocketAddr::from(([127, 0, 0, 1], 40_000)) });
@@ -124,8 +126,8 @@ impl Service {
     }
 }
 
-fn moment() -> Moment {
-    Moment { now: Timestamp::from_millis(1_000), wall_ms: WALL_MS }
+fn moment() -> ClockReading {
+    ClockReading { now: Timestamp::from_millis(1_000), wall_ms: WALL_MS }
 }
 
 /// Opens a session; also the beginning of what lies in the corpus of streams.
