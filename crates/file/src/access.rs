@@ -36,7 +36,7 @@ const EXECUTE: u16 = 1;
 
 /// What is made in a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum MadeKind {
     /// A file that is locked, or a pipe.
     File,
     /// A file that is never locked: a user who may look reads it.
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
 
 /// Who takes part in what is made in a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Access {
+pub(crate) struct DirectoryAccess {
     /// Its owner: what root makes is given to that user.
     owner: u32,
     /// The users who take part, but for root, who may do all, and …
@@ -62,7 +62,7 @@ pub(crate) struct Access {
     is_shared: bool,
 }
 
-impl Access {
+impl DirectoryAccess {
     /// Finds out who may write a directory.
     pub(crate) fn within(directory: impl AsFd) -> Result<Self, Errno> {
         let found = rustix::fs::fstat(&directory)?;
@@ -71,7 +71,7 @@ impl Access {
     }
 
     /// The same of what is known of it, for a process of this user. A list has no entries if the mode says all.
-    fn of(found: &Stat, list: &[Entry], me: u32) -> Self {
+    fn of(found: &Stat, list: &[AclEntry], me: u32) -> Self {
         let Stat { st_mode, st_uid, st_gid, .. } = *found;
         let rights = |shift: u32| (st_mode >> shift & 7) as u16;
         let mask = list.iter().find(|entry| entry.tag == MASK).map_or(7, |mask| mask.rights);
@@ -99,16 +99,16 @@ impl Access {
     }
 
     /// The mode with which something is made; the umask may take some of it.
-    pub(crate) const fn mode_of_new(&self, kind: Kind) -> Mode {
+    pub(crate) const fn mode_of_new(&self, kind: MadeKind) -> Mode {
         match (kind, self.are_all) {
-            (Kind::Directory, _) => Mode::RWXU,
+            (MadeKind::Directory, _) => Mode::RWXU,
             (_, true) => Mode::from_raw_mode(0o666),
             (_, false) => Mode::from_raw_mode(0o600),
         }
     }
 
     /// Opens what was just made to all who take part, whatever the umask has left.
-    pub(crate) fn open_up(&self, file: &OwnedFd, kind: Kind) -> Result<(), Errno> {
+    pub(crate) fn open_up(&self, file: &OwnedFd, kind: MadeKind) -> Result<(), Errno> {
         let found = rustix::fs::fstat(file)?;
         let (mut owner, mut group) = (found.st_uid, found.st_gid);
         if owner == 0 && self.owner != 0 {
@@ -137,56 +137,56 @@ impl Access {
     }
 
     /// The mode of what belongs to a group.
-    fn mode(&self, kind: Kind, group: u32) -> Mode {
+    fn mode(&self, kind: MadeKind, group: u32) -> Mode {
         let (of_owner, of_group, of_others) = self.rights(kind, group);
         let mode = Mode::from_raw_mode(u32::from(of_owner << 6 | of_group << 3 | of_others));
         // With this bit all that is made inside belongs to the same group, independent of its maker.
-        let inherits = kind == Kind::Directory && !self.are_all && self.groups.contains(&group);
+        let inherits = kind == MadeKind::Directory && !self.are_all && self.groups.contains(&group);
         if inherits { mode | Mode::SGID } else { mode }
     }
 
     /// The rights of the owner, the group and all others.
-    fn rights(&self, kind: Kind, group: u32) -> (u16, u16, u16) {
+    fn rights(&self, kind: MadeKind, group: u32) -> (u16, u16, u16) {
         let takes_part = self.are_all || self.groups.contains(&group);
         // Of a group that does not take part a member may do what all others may.
         let group_rights = if self.groups.is_empty() || takes_part { self.group_rights } else { self.other_rights };
         let allow = |may_write: bool, above: u16| match (kind, may_write) {
-            (Kind::Directory, true) => above | READ | WRITE | EXECUTE,
-            (Kind::Directory, false) => above,
+            (MadeKind::Directory, true) => above | READ | WRITE | EXECUTE,
+            (MadeKind::Directory, false) => above,
             (_, true) => READ | WRITE,
-            (Kind::Note, false) => above & READ,
-            (Kind::File, false) => 0,
+            (MadeKind::Note, false) => above & READ,
+            (MadeKind::File, false) => 0,
         };
         (allow(true, 0), allow(takes_part, group_rights), allow(self.are_all, self.other_rights))
     }
 
     /// The list of what belongs to a user and a group, if the mode leaves some out who take part.
-    fn list(&self, kind: Kind, owner: u32, group: u32) -> Option<Vec<u8>> {
+    fn list(&self, kind: MadeKind, owner: u32, group: u32) -> Option<Vec<u8>> {
         let users: Vec<u32> = self.users.iter().copied().filter(|&user| user != owner).collect();
         let groups: BTreeSet<u32> = self.groups.iter().copied().filter(|&other| other != group).collect();
         if self.are_all || users.is_empty() && groups.is_empty() {
             return None;
         }
         let (of_owner, of_group, of_others) = self.rights(kind, group);
-        let entry = |tag, rights, id| Entry { tag, rights, id };
+        let entry = |tag, rights, id| AclEntry { tag, rights, id };
         let users = users.into_iter().map(|user| entry(USER, of_owner, user));
         let groups = groups.into_iter().map(|group| entry(GROUP, of_owner, group));
         let entries = [entry(USER_OBJ, of_owner, NO_ID)].into_iter().chain(users);
         let entries = entries.chain([entry(GROUP_OBJ, of_group, NO_ID)]).chain(groups);
         let entries = entries.chain([entry(MASK, of_owner, NO_ID), entry(OTHER, of_others, NO_ID)]);
-        Some(VERSION.to_le_bytes().into_iter().chain(entries.flat_map(Entry::bytes)).collect())
+        Some(VERSION.to_le_bytes().into_iter().chain(entries.flat_map(AclEntry::bytes)).collect())
     }
 }
 
 /// One entry of a list: what the user or the group of this number may do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Entry {
+struct AclEntry {
     tag: u16,
     rights: u16,
     id: u32,
 }
 
-impl Entry {
+impl AclEntry {
     fn bytes(self) -> [u8; ENTRY_BYTES] {
         let ([a, b], [c, d], [e, f, g, h]) = (self.tag.to_le_bytes(), self.rights.to_le_bytes(), self.id.to_le_bytes());
         [a, b, c, d, e, f, g, h]
@@ -203,7 +203,7 @@ impl Entry {
 }
 
 /// Reads the list of a directory, if it has one.
-fn read_list(directory: impl AsFd) -> Result<Option<Vec<Entry>>, Errno> {
+fn read_list(directory: impl AsFd) -> Result<Option<Vec<AclEntry>>, Errno> {
     let mut bytes = [0; LIST_BYTES_MAX];
     match rustix::fs::fgetxattr(directory, ATTRIBUTE, &mut bytes[..]) {
         Ok(length) => Ok(Some(entries(&bytes[..length]))),
@@ -212,10 +212,10 @@ fn read_list(directory: impl AsFd) -> Result<Option<Vec<Entry>>, Errno> {
     }
 }
 
-fn entries(list: &[u8]) -> Vec<Entry> {
+fn entries(list: &[u8]) -> Vec<AclEntry> {
     match list.split_first_chunk::<4>() {
         Some((version, entries)) if *version == VERSION.to_le_bytes() => {
-            entries.as_chunks::<ENTRY_BYTES>().0.iter().map(Entry::read).collect()
+            entries.as_chunks::<ENTRY_BYTES>().0.iter().map(AclEntry::read).collect()
         }
         _ => Vec::new(),
     }
@@ -230,16 +230,16 @@ mod tests {
     const MEMBER: u32 = 5002;
 
     /// The access within a directory of this mode and list, for a process of this user.
-    fn within(mode: u32, list: &[Entry], me: u32) -> Access {
+    fn within(mode: u32, list: &[AclEntry], me: u32) -> DirectoryAccess {
         let directory = tempfile::tempdir().unwrap();
         let mut found = rustix::fs::stat(directory.path()).unwrap();
         (found.st_mode, found.st_uid, found.st_gid) = (mode, OWNER, GROUP_OF_IT);
-        Access::of(&found, list, me)
+        DirectoryAccess::of(&found, list, me)
     }
 
     fn modes(mode: u32) -> [u32; 3] {
         let access = within(mode, &[], OWNER);
-        [Kind::Directory, Kind::File, Kind::Note].map(|kind| access.mode(kind, GROUP_OF_IT).as_raw_mode())
+        [MadeKind::Directory, MadeKind::File, MadeKind::Note].map(|kind| access.mode(kind, GROUP_OF_IT).as_raw_mode())
     }
 
     #[test]
@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_list_is_made_only_where_the_mode_leaves_some_out_who_take_part() {
-        let list = |access: &Access, owner, group| {
-            access.list(Kind::File, owner, group).map(|list| {
+        let list = |access: &DirectoryAccess, owner, group| {
+            access.list(MadeKind::File, owner, group).map(|list| {
                 let named = entries(&list).into_iter().filter(|entry| entry.id != NO_ID);
                 named.map(|entry| (entry.tag, entry.id, entry.rights)).collect::<Vec<_>>()
             })
@@ -264,7 +264,7 @@ mod tests {
         // An owner outside of the group cannot give it the file, and a member's file is not the owner's.
         assert_eq!(list(&shared, OWNER, OWNER), Some(vec![(GROUP, GROUP_OF_IT, 6)]));
         assert_eq!(list(&shared, MEMBER, GROUP_OF_IT), Some(vec![(USER, OWNER, 6)]));
-        assert_eq!(shared.mode(Kind::File, OWNER).as_raw_mode(), 0o600, "that group does not take part");
+        assert_eq!(shared.mode(MadeKind::File, OWNER).as_raw_mode(), 0o600, "that group does not take part");
         for open_to_one_kind in [within(0o755, &[], OWNER), within(0o777, &[], OWNER)] {
             assert_eq!(list(&open_to_one_kind, OWNER, OWNER), None);
         }
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn users_and_groups_whom_a_list_names_take_part_as_far_as_its_mask_goes() {
-        let entry = |tag, rights, id| Entry { tag, rights, id };
+        let entry = |tag, rights, id| AclEntry { tag, rights, id };
         let list = [
             entry(USER_OBJ, 7, NO_ID),
             entry(USER, 7, 71),
@@ -284,7 +284,7 @@ mod tests {
         ];
         let access = within(0o770, &list, OWNER);
         assert_eq!((access.users.clone(), access.groups.clone()), ([71, OWNER].into(), vec![81]));
-        let made = entries(&access.list(Kind::File, OWNER, GROUP_OF_IT).unwrap());
+        let made = entries(&access.list(MadeKind::File, OWNER, GROUP_OF_IT).unwrap());
         let named: Vec<_> = made.iter().filter(|entry| entry.id != NO_ID).map(|entry| (entry.tag, entry.id)).collect();
         assert_eq!(named, [(USER, 71), (GROUP, 81)]);
         let masked = within(0o750, &[&list[..5], &[entry(MASK, 5, NO_ID)]].concat(), OWNER);

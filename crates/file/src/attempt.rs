@@ -14,7 +14,7 @@ const REOPENS_MAX: u32 = 1_000;
 
 /// The outcome of one attempt.
 #[derive(Debug)]
-pub(crate) enum Attempt<T> {
+pub(crate) enum AttemptOutcome<T> {
     Done(T),
     /// It has to be done by a thread that may wait.
     Busy,
@@ -30,8 +30,8 @@ pub(crate) fn attempt<T>(
     slot: &mut Option<QueueDirectory>,
     operation: Operation,
     patience: Patience<'_>,
-    act: impl Fn(&QueueDirectory) -> Result<Attempt<T>>,
-) -> Result<Attempt<T>> {
+    act: impl Fn(&QueueDirectory) -> Result<AttemptOutcome<T>>,
+) -> Result<AttemptOutcome<T>> {
     let fail = |what, errno| failed(operation, what, &base.queue_path(lock), errno);
     for _ in 0..REOPENS_MAX {
         let mut directory = match slot.take() {
@@ -44,11 +44,11 @@ pub(crate) fn attempt<T>(
                 directory.unlock();
                 attempt
             }
-            Ok(Locked::Busy) => Ok(Attempt::Busy),
-            Ok(Locked::Removed) => Ok(Attempt::Removed),
+            Ok(Locked::Busy) => Ok(AttemptOutcome::Busy),
+            Ok(Locked::Removed) => Ok(AttemptOutcome::Removed),
             Err(errno) => Err(fail("lock the directory", errno)),
         };
-        if !matches!(attempt, Ok(Attempt::Removed)) {
+        if !matches!(attempt, Ok(AttemptOutcome::Removed)) {
             *slot = Some(directory);
             return attempt;
         }
@@ -57,15 +57,15 @@ pub(crate) fn attempt<T>(
 }
 
 /// Returns the outcome of an attempt; `None` if it has to be made by a thread that may wait.
-pub(crate) fn conclude<T>(attempt: Result<Attempt<T>>, operation: Operation) -> Option<Result<T>> {
+pub(crate) fn conclude<T>(attempt: Result<AttemptOutcome<T>>, operation: Operation) -> Option<Result<T>> {
     match attempt {
-        Ok(Attempt::Done(done)) => Some(Ok(done)),
-        Ok(Attempt::Busy) => None,
-        Ok(Attempt::Withdrawn) => {
+        Ok(AttemptOutcome::Done(done)) => Some(Ok(done)),
+        Ok(AttemptOutcome::Busy) => None,
+        Ok(AttemptOutcome::Withdrawn) => {
             let message = "the entry was withdrawn while it was under way";
             Some(Err(Error::permanent(ErrorKind::Closed, operation, message)))
         }
-        Ok(Attempt::Removed) => Some(Err(restless(operation))),
+        Ok(AttemptOutcome::Removed) => Some(Err(restless(operation))),
         Err(error) => Some(Err(error)),
     }
 }

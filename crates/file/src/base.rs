@@ -10,7 +10,7 @@ use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::access::Access;
+use crate::access::DirectoryAccess;
 use crate::errors::{ANOTHER_DIRECTORY, errno_of, failed};
 use crate::filesystem;
 use crate::shared_files;
@@ -115,7 +115,7 @@ impl Base {
     }
 
     /// Makes the directory of the queues, and those above it, if they are missing.
-    fn make_queues(&self) -> Result<Access, Errno> {
+    fn make_queues(&self) -> Result<DirectoryAccess, Errno> {
         self.make().map_err(|(errno, _)| errno)?;
         let (_, access) = self.open_directory()?;
         shared_files::make_directory(&self.path, QUEUES, &access)?;
@@ -156,13 +156,13 @@ impl Base {
 
     /// Opens the directory that the path leads to now, which may be another one than it was: so its file system is
     /// looked at each time.
-    fn open_directory(&self) -> Result<(OwnedFd, Access), Errno> {
+    fn open_directory(&self) -> Result<(OwnedFd, DirectoryAccess), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(&self.path, flags, Mode::empty())?;
         if !filesystem::is_local(&directory)? {
             return Err(NOT_LOCAL);
         }
-        let access = Access::within(&directory)?;
+        let access = DirectoryAccess::within(&directory)?;
         Ok((directory, access))
     }
 

@@ -14,18 +14,18 @@ use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::directory::{self, ENTER};
-use crate::ending::Ending;
+use crate::ending::EndingContender;
 use crate::errors::failed;
-use crate::inner::{Inner, lost};
-use crate::site::{Identity, LOOK_INTERVAL};
-use crate::watch::{Change, Topic, Watch, Watches};
+use crate::inner::{FileSessionState, lost};
+use crate::site::{LOOK_INTERVAL, PathIdentity};
+use crate::watch::{FileWatch, SessionWatches, WatchChange, WatchTopic};
 
 /// Looks again at each change until there is something to report.
 pub(crate) async fn until<T>(
-    session: Arc<Inner>,
-    watches: Arc<Watches>,
+    session: Arc<FileSessionState>,
+    watches: Arc<SessionWatches>,
     queue: QueueName,
-    look: impl Fn(&Inner) -> Result<Option<T>>,
+    look: impl Fn(&FileSessionState) -> Result<Option<T>>,
 ) -> Result<T> {
     let mut attention =
         WaiterWatches { session: &session, watches: &watches, queue: &queue, watched: None, suspects: Vec::new() };
@@ -44,24 +44,24 @@ pub(crate) async fn until<T>(
 
 /// What a waiter watches.
 struct WaiterWatches<'a> {
-    session: &'a Inner,
-    watches: &'a Watches,
+    session: &'a FileSessionState,
+    watches: &'a SessionWatches,
     queue: &'a QueueName,
     /// Absent before the first look, and when it may be another directory by now.
-    watched: Option<Watched>,
+    watched: Option<WatchedDirectory>,
     /// Contenders whose pipes were reported as closed by a process; at most as many as stand in the queue.
-    suspects: Vec<Ending>,
+    suspects: Vec<EndingContender>,
 }
 
 /// What reports a directory's changes.
-struct Watched {
+struct WatchedDirectory {
     /// Absent if there is no such directory.
-    lock: Option<Watch>,
+    lock: Option<FileWatch>,
     /// Absent if the directory is settled, so that its own end is reported from within; and if there is no directory of
     /// queues yet: then a look finds it.
-    queues: Option<Watch>,
+    queues: Option<FileWatch>,
     /// What the paths led to before we watched: the kernel does not report that a directory above was renamed.
-    places: [Identity; 2],
+    places: [PathIdentity; 2],
 }
 
 impl WaiterWatches<'_> {
@@ -73,26 +73,26 @@ impl WaiterWatches<'_> {
         let places = self.places();
         let path = self.session.base().queue_path(self.queue);
         let path = path.to_string_lossy();
-        let lock = self.watch(&path, Topic::Lock)?;
+        let lock = self.watch(&path, WatchTopic::Lock)?;
         // The flock's file is made first and removed last, so a removal of the directory is reported from now on.
         if lock.is_some() && rustix::fs::statat(CWD, &*format!("{path}/{ENTER}"), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            self.watched = Some(Watched { lock, queues: None, places });
+            self.watched = Some(WatchedDirectory { lock, queues: None, places });
             return Ok(());
         }
-        let queues = self.watch(&self.session.base().queues().to_string_lossy(), Topic::Queues)?;
+        let queues = self.watch(&self.session.base().queues().to_string_lossy(), WatchTopic::Queues)?;
         // It may have been made before we watched for that.
-        let lock = self.watch(&path, Topic::Lock)?;
-        self.watched = Some(Watched { lock, queues, places });
+        let lock = self.watch(&path, WatchTopic::Lock)?;
+        self.watched = Some(WatchedDirectory { lock, queues, places });
         Ok(())
     }
 
     /// Looks at what the paths of the lock's directory and of all locks lead to.
-    fn places(&self) -> [Identity; 2] {
+    fn places(&self) -> [PathIdentity; 2] {
         let base = self.session.base();
-        [Identity::of(&base.queue_path(self.queue)), Identity::of(base.queues())]
+        [PathIdentity::of(&base.queue_path(self.queue)), PathIdentity::of(base.queues())]
     }
 
-    fn watch(&self, path: &str, topic: Topic) -> Result<Option<Watch>, Errno> {
+    fn watch(&self, path: &str, topic: WatchTopic) -> Result<Option<FileWatch>, Errno> {
         match self.watches.watch(path, topic) {
             Err(Errno::NOENT) => Ok(None),
             watch => watch.map(Some),
@@ -108,12 +108,12 @@ impl WaiterWatches<'_> {
                 return Ok(());
             };
             if places != watched.places {
-                break Change { is_unsettled: true, ..Change::default() };
+                break WatchChange { is_unsettled: true, ..WatchChange::default() };
             }
             tokio::select! {
                 change = changed(&mut watched.lock) => break change,
                 change = changed(&mut watched.queues) => break change,
-                () = poll_fn(|context| poll_suspects(session, suspects, context)) => break Change::default(),
+                () = poll_fn(|context| poll_suspects(session, suspects, context)) => break WatchChange::default(),
                 () = clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)) => {}
             }
         };
@@ -124,7 +124,7 @@ impl WaiterWatches<'_> {
     }
 
     /// Watches those whose pipes were reported as closed by a process.
-    fn suspect(&mut self, change: &Change) -> Result<(), Errno> {
+    fn suspect(&mut self, change: &WatchChange) -> Result<(), Errno> {
         if change.closed.is_empty() && !change.more_closed {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl WaiterWatches<'_> {
             if !is_told || name.is_frozen || self.suspects.iter().any(|suspect| suspect.name == name) {
                 continue;
             }
-            self.suspects.extend(Ending::of(&opened, &name)?);
+            self.suspects.extend(EndingContender::of(&opened, &name)?);
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl WaiterWatches<'_> {
     }
 }
 
-async fn changed(watch: &mut Option<Watch>) -> Change {
+async fn changed(watch: &mut Option<FileWatch>) -> WatchChange {
     match watch {
         Some(watch) => watch.changed().await,
         None => std::future::pending().await,
@@ -156,7 +156,11 @@ async fn changed(watch: &mut Option<Watch>) -> Change {
 }
 
 /// Is ready when one of them has ended, and forgets it.
-fn poll_suspects(session: &Inner, suspects: &mut Vec<Ending>, context: &mut Context<'_>) -> Poll<()> {
+fn poll_suspects(
+    session: &FileSessionState,
+    suspects: &mut Vec<EndingContender>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
     let before = suspects.len();
     suspects.retain(|suspect| suspect.poll(session.looker(), context).is_pending());
     if suspects.len() < before { Poll::Ready(()) } else { Poll::Pending }

@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType};
 use rustix::io::Errno;
 
 use crate::errors::{ANOTHER_DIRECTORY, failed};
-use crate::filesystem::{self, Verdict};
+use crate::filesystem::{self, FilesystemVerdict};
 
 /// Where root's locks lie: it outlives a reboot, and every user may see it.
 const ROOT_DIRECTORY: &str = "/var/lib/lockkeeper";
@@ -122,7 +122,7 @@ fn is_fit(home: &Path, user: u32) -> bool {
     // A directory that belongs to the user was chosen before, so it stays the choice even if it cannot be written now.
     let is_chosen = deepest == directory && found.st_uid == user;
     FileType::from_raw_mode(found.st_mode).is_dir()
-        && filesystem::of(deepest) == Ok(Verdict::Local)
+        && filesystem::of(deepest) == Ok(FilesystemVerdict::Local)
         && (is_chosen || is_writable(deepest))
 }
 

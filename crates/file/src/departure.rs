@@ -16,10 +16,10 @@ use crate::contender_state::ContenderState;
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::frozen;
-use crate::inner::{Inner, lost};
+use crate::inner::{FileSessionState, lost};
 use crate::pipe::{Pipe, PipeState, open_reader};
-use crate::site::Site;
-use crate::watch::Watches;
+use crate::site::LockSite;
+use crate::watch::SessionWatches;
 
 /// How often, and after how long each time, a contender that lost its name looks whether its whole directory goes. A
 /// tenth of a second in all is far more than the removal of a directory takes, and a removed contender can afford it.
@@ -28,16 +28,16 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The contender that is waited for.
 #[derive(Debug)]
-pub(crate) enum Ahead {
+pub(crate) enum ContenderAhead {
     /// There is nothing to wait for.
     Told(Departure),
     /// Its process holds the other end of a pipe.
     Lives {
-        ahead: Watched,
+        ahead: WatchedPipe,
         /// Our own pipe, if we have one: a break of ours is reported there.
-        mine: Option<(Watched, Option<Arc<Pipe>>)>,
+        mine: Option<(WatchedPipe, Option<Arc<Pipe>>)>,
         /// Where both stand.
-        site: Arc<Site>,
+        site: Arc<LockSite>,
     },
     /// A user who may only read cannot open its pipe, but sees its name come and go.
     Hidden { ahead: EntryName },
@@ -47,15 +47,15 @@ pub(crate) enum Ahead {
 
 /// The read end of a contender's pipe.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedPipe {
     reader: OwnedFd,
     path: PathBuf,
 }
 
-impl Ahead {
+impl ContenderAhead {
     /// Finds the contender.
     pub(crate) fn find(
-        session: &Inner,
+        session: &FileSessionState,
         queue: &QueueName,
         ahead: &ContenderId,
         mine: Option<&ContenderId>,
@@ -68,7 +68,7 @@ impl Ahead {
         if name.is_frozen {
             return Ok(Self::Frozen { ahead: name, mine: mine.cloned() });
         }
-        let ahead = match Watched::open(session, queue, ahead) {
+        let ahead = match WatchedPipe::open(session, queue, ahead) {
             Ok(Some(ahead)) => ahead,
             Ok(None) => return Ok(Self::Told(Departure::Gone)),
             Err(error) if error.kind() == ErrorKind::Refused && mine.is_none() => {
@@ -89,7 +89,7 @@ impl Ahead {
             Some(pipe) => Some(pipe.site().clone()),
             None => open_site(session, queue)?,
         };
-        Ok(match (Watched::open(session, queue, mine)?, site) {
+        Ok(match (WatchedPipe::open(session, queue, mine)?, site) {
             (Some(mine), Some(site)) => Self::Lives { ahead, mine: Some((mine, pipe)), site },
             _ => Self::Told(Departure::Recheck),
         })
@@ -98,8 +98,8 @@ impl Ahead {
     /// Waits until it leaves, or until ours is broken.
     pub(crate) async fn leaves(
         self,
-        session: Arc<Inner>,
-        watches: Arc<Watches>,
+        session: Arc<FileSessionState>,
+        watches: Arc<SessionWatches>,
         queue: QueueName,
     ) -> Result<Departure> {
         match self {
@@ -107,14 +107,14 @@ impl Ahead {
             Self::Frozen { ahead, mine } => {
                 let look = {
                     let queue = queue.clone();
-                    move |session: &Inner| thawed(session, &queue, &ahead, mine.as_ref())
+                    move |session: &FileSessionState| thawed(session, &queue, &ahead, mine.as_ref())
                 };
                 changes::until(session, watches, queue, look).await
             }
             Self::Hidden { ahead } => {
                 let look = {
                     let queue = queue.clone();
-                    move |session: &Inner| removed(session, &queue, &ahead)
+                    move |session: &FileSessionState| removed(session, &queue, &ahead)
                 };
                 changes::until(session, watches, queue, look).await
             }
@@ -143,9 +143,9 @@ impl Ahead {
 }
 
 /// Opens the directory of a queue; `None` if it is gone.
-fn open_site(session: &Inner, queue: &QueueName) -> Result<Option<Arc<Site>>> {
+fn open_site(session: &FileSessionState, queue: &QueueName) -> Result<Option<Arc<LockSite>>> {
     let path = session.base().queue_path(queue);
-    match Site::open(path.clone()) {
+    match LockSite::open(path.clone()) {
         Ok(site) => Ok(Some(Arc::new(site))),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(failed(Operation::Wait, "open the directory", &path, errno)),
@@ -164,7 +164,7 @@ async fn settle(pipe: &Pipe, clock: &dyn Clock) {
 }
 
 fn thawed(
-    session: &Inner,
+    session: &FileSessionState,
     queue: &QueueName,
     ahead: &EntryName,
     mine: Option<&ContenderId>,
@@ -191,7 +191,7 @@ fn thawed(
 }
 
 /// Tells whether a contender's name is gone.
-fn removed(session: &Inner, queue: &QueueName, ahead: &EntryName) -> Result<Option<Departure>> {
+fn removed(session: &FileSessionState, queue: &QueueName, ahead: &EntryName) -> Result<Option<Departure>> {
     let Some(directory) = session.open_directory(queue, Operation::Wait)? else {
         return Ok(Some(Departure::Gone));
     };
@@ -203,7 +203,7 @@ fn removed(session: &Inner, queue: &QueueName, ahead: &EntryName) -> Result<Opti
 }
 
 /// Looks at the contender ahead, and removes it if it is dead or broken.
-fn still_there(session: &Inner, reader: impl AsFd, path: &Path) -> Result<bool, Errno> {
+fn still_there(session: &FileSessionState, reader: impl AsFd, path: &Path) -> Result<bool, Errno> {
     match session.looker().look(reader.as_fd())? {
         ContenderState::Alive => Ok(true),
         ContenderState::Left => Ok(false),
@@ -215,9 +215,9 @@ fn still_there(session: &Inner, reader: impl AsFd, path: &Path) -> Result<bool, 
     }
 }
 
-impl Watched {
+impl WatchedPipe {
     /// Opens a contender's pipe; `None` if it is gone.
-    fn open(session: &Inner, queue: &QueueName, contender: &ContenderId) -> Result<Option<Self>> {
+    fn open(session: &FileSessionState, queue: &QueueName, contender: &ContenderId) -> Result<Option<Self>> {
         let path = session.base().queue_path(queue).join(contender.as_str());
         let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
         let reader = match open_reader(CWD, &path) {
@@ -229,7 +229,7 @@ impl Watched {
     }
 
     /// Waits until no process holds the other end, or a byte reports the end.
-    async fn let_go(self, session: &Inner) -> Result<()> {
+    async fn let_go(self, session: &FileSessionState) -> Result<()> {
         let Self { reader, path } = self;
         let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
         let watched = Receiver::from_owned_fd_unchecked(reader).map_err(|error| fail(errno_of(&error)))?;

@@ -14,11 +14,11 @@ use lockkeeper_core::{FencingToken, Part, QueueName, Ticket};
 use rustix::fs::{AtFlags, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use crate::access::{Access, Kind};
+use crate::access::{DirectoryAccess, MadeKind};
 use crate::base::Base;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, Patience};
-use crate::site::Site;
+use crate::site::LockSite;
 
 /// The file whose flock admits one entrant at a time. It is made first and removed last, so a directory without it is
 /// about to begin or to end.
@@ -55,7 +55,7 @@ const LISTING_BYTES: usize = 32 * 1024;
 
 /// What a lock's directory shows.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct QueueListing {
     /// The contenders of all parts, in their order.
     pub(crate) contenders: Vec<EntryName>,
     /// The contenders for which a request was left.
@@ -69,7 +69,7 @@ pub(crate) struct Listing {
     unfinished: Vec<EntryName>,
 }
 
-impl Listing {
+impl QueueListing {
     /// Returns the contenders of one part, in their order.
     pub(crate) fn of(&self, part: Part) -> impl Iterator<Item = &EntryName> {
         self.contenders.iter().filter(move |name| name.part == part)
@@ -89,17 +89,17 @@ impl Listing {
 }
 
 /// Lists a lock's directory that was opened for this call alone. One that was removed since then is listed as empty.
-pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
+pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<QueueListing, Errno> {
     match list_standing(directory) {
-        Err(Errno::NOENT) => Ok(Listing::default()),
+        Err(Errno::NOENT) => Ok(QueueListing::default()),
         listing => listing,
     }
 }
 
 /// Lists a lock's directory; fails with `NOENT` if it was removed.
-fn list_standing(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
+fn list_standing(directory: BorrowedFd<'_>) -> Result<QueueListing, Errno> {
     rustix::fs::seek(directory, SeekFrom::Start(0))?;
-    let mut listing = Listing::default();
+    let mut listing = QueueListing::default();
     let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
     let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -109,7 +109,7 @@ fn list_standing(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
     Ok(listing)
 }
 
-fn sort_in(file_name: &CStr, listing: &mut Listing) {
+fn sort_in(file_name: &CStr, listing: &mut QueueListing) {
     match file_name.to_str() {
         Ok(text) if text.starts_with('.') => {
             if shared_files::is_temporary(text) || first_of_batch(text).is_some() {
@@ -162,9 +162,9 @@ pub(crate) enum Locked {
 /// time.
 #[derive(Debug)]
 pub(crate) struct QueueDirectory {
-    site: Arc<Site>,
+    site: Arc<LockSite>,
     enter: OwnedFd,
-    access: Access,
+    access: DirectoryAccess,
     /// The name that has to be stored before the first entry.
     unnamed: Option<QueueName>,
 }
@@ -175,7 +175,7 @@ impl QueueDirectory {
         let encoded = queue.encoded();
         let path = base.queues().join(&encoded);
         for _ in 0..TRIES_MAX {
-            let site = match Site::open(path.clone()) {
+            let site = match LockSite::open(path.clone()) {
                 Ok(site) => site,
                 Err(Errno::NOENT) => {
                     match base.make_queue(&encoded) {
@@ -186,7 +186,7 @@ impl QueueDirectory {
                 }
                 Err(errno) => return Err(errno),
             };
-            let access = Access::within(site.directory())?;
+            let access = DirectoryAccess::within(site.directory())?;
             match shared_files::open_or_make(site.directory(), ENTER, &access) {
                 Ok(enter) => {
                     let unnamed = queue.is_digested().then(|| queue.clone());
@@ -202,8 +202,8 @@ impl QueueDirectory {
 
     /// Opens a directory by its path, to tidy it; does not make one.
     pub(crate) fn open_existing(path: &Path) -> Result<Self, Errno> {
-        let site = Site::open(path.to_owned())?;
-        let access = Access::within(site.directory())?;
+        let site = LockSite::open(path.to_owned())?;
+        let access = DirectoryAccess::within(site.directory())?;
         let enter = shared_files::open_or_make(site.directory(), ENTER, &access)?;
         Ok(Self { site: Arc::new(site), enter, access, unnamed: None })
     }
@@ -239,7 +239,7 @@ impl QueueDirectory {
 
     /// Lists the queue; under its lock, since the position of the listing is shared. Fails with `NOENT` if the
     /// directory was removed.
-    pub(crate) fn list(&self) -> Result<Listing, Errno> {
+    pub(crate) fn list(&self) -> Result<QueueListing, Errno> {
         list_standing(self.directory().as_fd())
     }
 
@@ -249,12 +249,12 @@ impl QueueDirectory {
     }
 
     /// Returns it together with its path.
-    pub(crate) fn site(&self) -> &Arc<Site> {
+    pub(crate) fn site(&self) -> &Arc<LockSite> {
         &self.site
     }
 
     /// Returns the modes of what is made in it.
-    pub(crate) const fn access(&self) -> &Access {
+    pub(crate) const fn access(&self) -> &DirectoryAccess {
         &self.access
     }
 
@@ -267,7 +267,7 @@ impl QueueDirectory {
     }
 
     /// Removes what is not needed any more; under its lock.
-    pub(crate) fn tidy(&self, listing: &Listing) {
+    pub(crate) fn tidy(&self, listing: &QueueListing) {
         // What cannot be removed does no harm, and the next process tries again.
         for name in &listing.unfinished {
             let _ = self.remove(name.as_str());
@@ -286,7 +286,8 @@ impl QueueDirectory {
     /// Hides the contenders that get this number or a greater one, until [`QueueDirectory::end_batch`].
     pub(crate) fn begin_batch(&self, first: FencingToken) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        rustix::fs::openat(self.directory(), batch_name(first), flags, self.access.mode_of_new(Kind::File)).map(drop)
+        rustix::fs::openat(self.directory(), batch_name(first), flags, self.access.mode_of_new(MadeKind::File))
+            .map(drop)
     }
 
     /// Shows them, all at once.

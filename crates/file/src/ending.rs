@@ -14,12 +14,12 @@ use crate::pipe::{self, Looker};
 
 /// A contender that may be about to end.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct EndingContender {
     pub(crate) name: EntryName,
     reader: Receiver,
 }
 
-impl Ending {
+impl EndingContender {
     /// Opens its pipe, on a runtime with its I/O driver; `None` if it is gone, or we may not open it.
     pub(crate) fn of(directory: impl AsFd, name: &EntryName) -> Result<Option<Self>, Errno> {
         match pipe::open_reader(directory, name.as_str()) {

@@ -9,12 +9,12 @@ use lockkeeper_core::{Error, ErrorKind, Operation, Result, ValueVersion};
 use tokio::sync::oneshot;
 
 use crate::attempt::{attempt, conclude};
-use crate::gate::{Gate, Turn};
-use crate::inner::Inner;
-use crate::pending::{Joined, Joining, Pending, Writing};
+use crate::gate::{GateTurn, QueueGate};
+use crate::inner::FileSessionState;
+use crate::pending::{JoinCall, JoinedEntries, PendingCall, WriteCall};
 use crate::serving;
 use crate::shared_files::Patience;
-use crate::table::Table;
+use crate::table::PlaceTable;
 
 /// How a call goes on.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) enum Course<T> {
 }
 
 /// Makes entries, or has them made.
-pub(crate) fn join(session: &Arc<Inner>, gate: &Arc<Gate>, joining: Joining) -> Course<Joined> {
+pub(crate) fn join(session: &Arc<FileSessionState>, gate: &Arc<QueueGate>, joining: JoinCall) -> Course<JoinedEntries> {
     let Some(mut turn) = gate.turn() else {
         return Course::Done(Err(closed(Operation::Join)));
     };
@@ -41,22 +41,31 @@ pub(crate) fn join(session: &Arc<Inner>, gate: &Arc<Gate>, joining: Joining) -> 
         }
     }
     let (report, receiver) = oneshot::channel();
-    push(session, gate, turn, Pending::Join(joining, report))
+    push(session, gate, turn, PendingCall::Join(joining, report))
         .map_or_else(|error| Course::Done(Err(error)), |()| Course::Later(receiver))
 }
 
 /// Has a value written.
-pub(crate) fn write(session: &Arc<Inner>, gate: &Arc<Gate>, writing: Writing) -> Course<Option<ValueVersion>> {
+pub(crate) fn write(
+    session: &Arc<FileSessionState>,
+    gate: &Arc<QueueGate>,
+    writing: WriteCall,
+) -> Course<Option<ValueVersion>> {
     let Some(turn) = gate.turn() else {
         return Course::Done(Err(closed(Operation::Value)));
     };
     let (report, receiver) = oneshot::channel();
-    push(session, gate, turn, Pending::Write(writing, report))
+    push(session, gate, turn, PendingCall::Write(writing, report))
         .map_or_else(|error| Course::Done(Err(error)), |()| Course::Later(receiver))
 }
 
 /// Leaves a call to a thread that may wait.
-fn push(session: &Arc<Inner>, gate: &Arc<Gate>, mut turn: Turn<'_>, pending: Pending) -> Result<()> {
+fn push(
+    session: &Arc<FileSessionState>,
+    gate: &Arc<QueueGate>,
+    mut turn: GateTurn<'_>,
+    pending: PendingCall,
+) -> Result<()> {
     if turn.is_purge_due() {
         let table = session.table();
         turn.purge(|pending| is_wanted(pending, &table));
@@ -68,10 +77,10 @@ fn push(session: &Arc<Inner>, gate: &Arc<Gate>, mut turn: Turn<'_>, pending: Pen
 }
 
 /// Tells whether a call was not withdrawn.
-fn is_wanted(pending: &Pending, table: &Table) -> bool {
+fn is_wanted(pending: &PendingCall, table: &PlaceTable) -> bool {
     match pending {
-        Pending::Join(joining, _) => joining.tickets().all(|ticket| table.is_wanted(ticket)),
-        Pending::Write(writing, _) => table.is_wanted(writing.ticket),
+        PendingCall::Join(joining, _) => joining.tickets().all(|ticket| table.is_wanted(ticket)),
+        PendingCall::Write(writing, _) => table.is_wanted(writing.ticket),
     }
 }
 

@@ -37,13 +37,13 @@ const RANK_STEP_PARTS: u64 = 256;
 
 /// Where a contender stands: by its token, and among those of the same token by its rank.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Position {
+pub(crate) struct EntryPosition {
     pub(crate) token: FencingToken,
     /// Zero for one that joined at the tail.
     rank: u64,
 }
 
-impl Position {
+impl EntryPosition {
     /// The position of one that joined at the tail.
     pub(crate) const fn tail(token: FencingToken) -> Self {
         Self { token, rank: 0 }
@@ -67,7 +67,7 @@ impl Position {
 /// A parsed file name of a contender.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EntryName {
-    pub(crate) position: Position,
+    pub(crate) position: EntryPosition,
     pub(crate) ticket: Ticket,
     pub(crate) part: Part,
     pub(crate) mode: Mode,
@@ -78,8 +78,8 @@ pub(crate) struct EntryName {
 
 impl EntryName {
     /// Composes the name of an entry that was given this position.
-    pub(crate) fn compose(position: Position, part: Part, entry: &Entry) -> Self {
-        let Position { token, rank } = position;
+    pub(crate) fn compose(position: EntryPosition, part: Part, entry: &Entry) -> Self {
+        let EntryPosition { token, rank } = position;
         let is_frozen = matches!(entry.lifetime, Lifetime::Persistent { .. });
         let rank = if rank == 0 { String::new() } else { format!("_{rank:016x}") };
         let frozen = if is_frozen { FROZEN } else { "" };
@@ -173,7 +173,7 @@ const fn part_mark(part: Part) -> &'static str {
     }
 }
 
-fn parse_position(text: &str) -> Option<Position> {
+fn parse_position(text: &str) -> Option<EntryPosition> {
     let (number, rank) = match text.split_once('_') {
         None => (text, 0),
         Some((number, rank)) if rank.len() == RANK_DIGITS && is_hexadecimal(rank) => {
@@ -182,7 +182,7 @@ fn parse_position(text: &str) -> Option<Position> {
         Some(_) => return None,
     };
     let number = Some(number).filter(|digits| is_number(digits, NUMBER_DIGITS))?;
-    Some(Position { token: FencingToken::new(number.parse().ok()?, 0)?, rank })
+    Some(EntryPosition { token: FencingToken::new(number.parse().ok()?, 0)?, rank })
 }
 
 fn parse_what(text: &str) -> Option<(Mode, Part, bool)> {
@@ -262,8 +262,8 @@ mod tests {
         Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new(host, 4121, command)))
     }
 
-    fn tail(number: u64) -> Position {
-        Position::tail(FencingToken::new(number, 0).unwrap())
+    fn tail(number: u64) -> EntryPosition {
+        EntryPosition::tail(FencingToken::new(number, 0).unwrap())
     }
 
     fn compose(number: u64, host: &str, command: &str) -> EntryName {

@@ -17,7 +17,7 @@ const TMPFS: u32 = 0x0102_1994;
 
 /// What is known of a file system.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum FilesystemVerdict {
     /// Locks work there.
     Local,
     /// They may not; the name of the file system if it is a known one.
@@ -27,38 +27,40 @@ pub(crate) enum Verdict {
 /// Judges a file system by the magic number that `statfs` gives.
 ///
 /// The numbers are those of the kernel's `linux/magic.h` and of the file systems' own sources.
-pub(crate) const fn judge(magic: u32) -> Verdict {
+pub(crate) const fn judge(magic: u32) -> FilesystemVerdict {
     match magic {
         // ext2, ext3 and ext4 share a number; then xfs, btrfs, tmpfs, overlayfs, zfs, f2fs.
-        0xEF53 | 0x5846_5342 | 0x9123_683E | TMPFS | 0x794C_7630 | 0x2FC1_2FC1 | 0xF2F5_2010 => Verdict::Local,
-        0x6969 => Verdict::Refused(Some("nfs")),
-        0xFF53_4D42 | 0xFE53_4D42 | 0x517B => Verdict::Refused(Some("cifs")),
-        0x6573_5546 => Verdict::Refused(Some("fuse")),
-        0x0102_1997 => Verdict::Refused(Some("9p")),
-        0x00C3_6400 => Verdict::Refused(Some("ceph")),
-        0x5346_414F | 0x6B41_4653 => Verdict::Refused(Some("afs")),
-        0x7375_7245 => Verdict::Refused(Some("coda")),
-        0x0116_1970 => Verdict::Refused(Some("gfs2")),
-        0x7461_636F => Verdict::Refused(Some("ocfs2")),
-        0x0BD0_0BD0 => Verdict::Refused(Some("lustre")),
-        0x4750_4653 => Verdict::Refused(Some("gpfs")),
-        0x1983_0326 => Verdict::Refused(Some("beegfs")),
-        0x786F_4256 => Verdict::Refused(Some("vboxsf")),
-        0xF15F => Verdict::Refused(Some("ecryptfs")),
-        0x4D44 => Verdict::Refused(Some("vfat")),
-        0x2011_BAB0 => Verdict::Refused(Some("exfat")),
-        0x5346_544E | 0x7366_746E => Verdict::Refused(Some("ntfs")),
-        0x9660 => Verdict::Refused(Some("iso9660")),
-        0x7371_7368 => Verdict::Refused(Some("squashfs")),
-        0x8584_58F6 => Verdict::Refused(Some("ramfs")),
-        0x9FA0 => Verdict::Refused(Some("proc")),
-        0x6265_6572 => Verdict::Refused(Some("sysfs")),
-        _ => Verdict::Refused(None),
+        0xEF53 | 0x5846_5342 | 0x9123_683E | TMPFS | 0x794C_7630 | 0x2FC1_2FC1 | 0xF2F5_2010 => {
+            FilesystemVerdict::Local
+        }
+        0x6969 => FilesystemVerdict::Refused(Some("nfs")),
+        0xFF53_4D42 | 0xFE53_4D42 | 0x517B => FilesystemVerdict::Refused(Some("cifs")),
+        0x6573_5546 => FilesystemVerdict::Refused(Some("fuse")),
+        0x0102_1997 => FilesystemVerdict::Refused(Some("9p")),
+        0x00C3_6400 => FilesystemVerdict::Refused(Some("ceph")),
+        0x5346_414F | 0x6B41_4653 => FilesystemVerdict::Refused(Some("afs")),
+        0x7375_7245 => FilesystemVerdict::Refused(Some("coda")),
+        0x0116_1970 => FilesystemVerdict::Refused(Some("gfs2")),
+        0x7461_636F => FilesystemVerdict::Refused(Some("ocfs2")),
+        0x0BD0_0BD0 => FilesystemVerdict::Refused(Some("lustre")),
+        0x4750_4653 => FilesystemVerdict::Refused(Some("gpfs")),
+        0x1983_0326 => FilesystemVerdict::Refused(Some("beegfs")),
+        0x786F_4256 => FilesystemVerdict::Refused(Some("vboxsf")),
+        0xF15F => FilesystemVerdict::Refused(Some("ecryptfs")),
+        0x4D44 => FilesystemVerdict::Refused(Some("vfat")),
+        0x2011_BAB0 => FilesystemVerdict::Refused(Some("exfat")),
+        0x5346_544E | 0x7366_746E => FilesystemVerdict::Refused(Some("ntfs")),
+        0x9660 => FilesystemVerdict::Refused(Some("iso9660")),
+        0x7371_7368 => FilesystemVerdict::Refused(Some("squashfs")),
+        0x8584_58F6 => FilesystemVerdict::Refused(Some("ramfs")),
+        0x9FA0 => FilesystemVerdict::Refused(Some("proc")),
+        0x6265_6572 => FilesystemVerdict::Refused(Some("sysfs")),
+        _ => FilesystemVerdict::Refused(None),
     }
 }
 
 /// Looks up the file system of an existing path.
-pub(crate) fn of(path: &Path) -> Result<Verdict, Errno> {
+pub(crate) fn of(path: &Path) -> Result<FilesystemVerdict, Errno> {
     rustix::fs::statfs(path).map(|found| judge(magic_of(found.f_type)))
 }
 
@@ -69,7 +71,7 @@ pub(crate) fn is_in_memory(path: &Path) -> Result<bool, Errno> {
 
 /// Tells whether an open directory lies on a file system that can carry locks.
 pub(crate) fn is_local(directory: impl AsFd) -> Result<bool, Errno> {
-    rustix::fs::fstatfs(directory).map(|found| judge(magic_of(found.f_type)) == Verdict::Local)
+    rustix::fs::fstatfs(directory).map(|found| judge(magic_of(found.f_type)) == FilesystemVerdict::Local)
 }
 
 /// Refuses a directory on a file system that cannot carry locks, with the cure.
@@ -77,7 +79,7 @@ pub(crate) fn require_local(directory: &Path) -> Result<()> {
     let found = rustix::fs::statfs(directory)
         .map_err(|errno| failed(Operation::Connect, "tell the file system of", directory, errno))?;
     let magic = magic_of(found.f_type);
-    let Verdict::Refused(name) = judge(magic) else {
+    let FilesystemVerdict::Refused(name) = judge(magic) else {
         return Ok(());
     };
     let name = name.map_or_else(|| format!("of an unknown type (0x{magic:X})"), |name| format!("of type {name}"));
@@ -102,20 +104,20 @@ mod tests {
     #[test]
     fn local_file_systems_are_allowed() {
         for magic in [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2FC1, 0xF2F5_2010] {
-            assert_eq!(judge(magic), Verdict::Local, "{magic:X}");
+            assert_eq!(judge(magic), FilesystemVerdict::Local, "{magic:X}");
         }
     }
 
     #[test]
     fn network_file_systems_are_refused_by_name() {
         for (magic, name) in [(0x6969, "nfs"), (0xFF53_4D42, "cifs"), (0x6573_5546, "fuse"), (0x0102_1997, "9p")] {
-            assert_eq!(judge(magic), Verdict::Refused(Some(name)));
+            assert_eq!(judge(magic), FilesystemVerdict::Refused(Some(name)));
         }
     }
 
     #[test]
     fn what_is_not_on_the_list_is_refused() {
-        assert_eq!(judge(0xDEAD_BEEF), Verdict::Refused(None));
+        assert_eq!(judge(0xDEAD_BEEF), FilesystemVerdict::Refused(None));
     }
 
     #[test]

@@ -23,10 +23,10 @@ use rustix::io::Errno;
 use crate::base::Base;
 use crate::errors::failed;
 use crate::follow::inotify::Inotify;
-use crate::follow::known::Known;
-use crate::follow::watch_table::{Subject, WatchTable};
+use crate::follow::known::FollowedLocks;
+use crate::follow::watch_table::{FollowSubject, FollowWatches};
 use crate::pipe::Looker;
-use crate::site::{Identity, LOOK_INTERVAL};
+use crate::site::{LOOK_INTERVAL, PathIdentity};
 
 /// How many locks are watched at most: the kernel lets a user watch some hundred thousand things, and other programs
 /// need some too.
@@ -60,7 +60,7 @@ pub(crate) struct Following {
 }
 
 /// Why a round has ended.
-enum Ended {
+enum RoundEnd {
     /// There is no reader any more.
     Unread,
     /// Something was missed, or the directories are others.
@@ -80,8 +80,8 @@ impl Following {
     async fn run(self, telling: EventSender) {
         loop {
             match self.round(&telling).await {
-                Ok(Ended::Unread) => return,
-                Ok(Ended::Anew) => {}
+                Ok(RoundEnd::Unread) => return,
+                Ok(RoundEnd::Anew) => {}
                 Err(error) => {
                     let is_passing = error.is_transient();
                     if !telling.tell(FollowEvent::Lost(error)).await || !is_passing {
@@ -95,23 +95,23 @@ impl Following {
     }
 
     /// Tells of all locks, and then of changes, until all must be told anew.
-    async fn round(&self, telling: &EventSender) -> Result<Ended> {
+    async fn round(&self, telling: &EventSender) -> Result<RoundEnd> {
         let clock = self.base.clock().clone();
         // Before anything is watched, so that a directory that comes meanwhile is another one.
-        let place = Identity::of(self.base.queues());
-        let mut round = Round::begin(self)?;
+        let place = PathIdentity::of(self.base.queues());
+        let mut round = FollowRound::begin(self)?;
         if !telling.until_taken().await {
-            return Ok(Ended::Unread);
+            return Ok(RoundEnd::Unread);
         }
         round.look_at_due().await?;
         if !telling.tell(FollowEvent::All(round.known.all())).await {
-            return Ok(Ended::Unread);
+            return Ok(RoundEnd::Unread);
         }
         let mut look_at = clock.now().saturating_add(LOOK_INTERVAL);
         loop {
             tokio::select! {
                 () = round.inotify.readable() => {
-                    let Round { inotify, table, .. } = &mut round;
+                    let FollowRound { inotify, table, .. } = &mut round;
                     let read = inotify.read(|descriptor, events, name| table.note(descriptor, events, name));
                     read.map_err(|errno| self.failed(self.base.queues(), errno))?;
                 }
@@ -119,21 +119,21 @@ impl Following {
                     round.table.touch(&lock, ending.name.as_str());
                 }
                 is_read = telling.until_taken(), if round.table.is_due() => {
-                    let changed = if is_read { round.look_at_due().await? } else { return Ok(Ended::Unread) };
+                    let changed = if is_read { round.look_at_due().await? } else { return Ok(RoundEnd::Unread) };
                     if !changed.is_empty() && !telling.tell(FollowEvent::Changed(changed)).await {
-                        return Ok(Ended::Unread);
+                        return Ok(RoundEnd::Unread);
                     }
                 }
                 () = clock.sleep_until(look_at) => {
-                    if Identity::of(self.base.queues()) != place {
-                        return Ok(Ended::Anew);
+                    if PathIdentity::of(self.base.queues()) != place {
+                        return Ok(RoundEnd::Anew);
                     }
                     round.look_around().await?;
                     look_at = clock.now().saturating_add(LOOK_INTERVAL);
                 }
             }
             if round.table.begins_anew() {
-                return Ok(Ended::Anew);
+                return Ok(RoundEnd::Anew);
             }
         }
     }
@@ -144,11 +144,11 @@ impl Following {
 }
 
 /// What is followed by one inotify instance.
-struct Round<'a> {
+struct FollowRound<'a> {
     following: &'a Following,
     inotify: Inotify,
-    table: WatchTable,
-    known: Known,
+    table: FollowWatches,
+    known: FollowedLocks,
     /// Whether the directory of all locks is watched.
     hears_of_locks: bool,
     /// The locks that are looked at once more, and when: the kernel may have reported the end of a contender before it
@@ -168,18 +168,18 @@ fn paced(begun: BootInstant, ended: BootInstant) -> BootInstant {
     begun.saturating_add((took * LOOK_AROUND_SHARE).clamp(LOOK_AROUND_MIN, LOOK_AROUND_MAX))
 }
 
-impl<'a> Round<'a> {
+impl<'a> FollowRound<'a> {
     /// Watches, and has all locks looked at.
     fn begin(following: &'a Following) -> Result<Self> {
         let Following { base, looker, scope, .. } = following;
-        let (inotify, mut table) = (Inotify::open(), WatchTable::default());
-        let known = Known::new(base.clone(), looker.clone(), scope.clone());
+        let (inotify, mut table) = (Inotify::open(), FollowWatches::default());
+        let known = FollowedLocks::new(base.clone(), looker.clone(), scope.clone());
         let now = base.clock().now();
         let mut hears_of_locks = false;
         if following.watches_max > 0 {
-            for (path, subject) in [(base.path(), Subject::Base), (base.queues(), Subject::Queues)] {
+            for (path, subject) in [(base.path(), FollowSubject::Base), (base.queues(), FollowSubject::Queues)] {
                 if let Ok(descriptor) = inotify.watch(path, &subject) {
-                    hears_of_locks = subject == Subject::Queues;
+                    hears_of_locks = subject == FollowSubject::Queues;
                     table.watch(descriptor, subject);
                 }
             }
@@ -286,7 +286,7 @@ impl<'a> Round<'a> {
         if self.table.is_watched(lock) || self.table.watched() >= self.following.watches_max {
             return false;
         }
-        let subject = Subject::Lock(lock.to_owned());
+        let subject = FollowSubject::Lock(lock.to_owned());
         match self.inotify.watch(&self.known.path(lock), &subject) {
             Ok(descriptor) => {
                 self.table.watch(descriptor, subject);
@@ -309,13 +309,13 @@ mod tests {
     use rustix::fs::{CWD, OFlags};
 
     use super::*;
-    use crate::entry_name::{EntryName, Position};
+    use crate::entry_name::{EntryName, EntryPosition};
 
     /// Makes a contender as another process would that is killed when this is dropped.
     fn enter(base: &Base, lock: &str, number: u64) -> OwnedFd {
         base.make_queue(lock).unwrap();
         let entry = Entry::new(Ticket::from_bits(number.into()), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
-        let position = Position::tail(FencingToken::new(number, 0).unwrap());
+        let position = EntryPosition::tail(FencingToken::new(number, 0).unwrap());
         let path = base.queues().join(lock).join(EntryName::compose(position, Part::Line, &entry).as_str());
         rustix::fs::mkfifoat(CWD, &path, rustix::fs::Mode::RWXU).unwrap();
         rustix::fs::open(&path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap()
@@ -340,10 +340,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let base = Arc::new(Base::open(directory.path(), Arc::new(SystemClock)).unwrap());
         let contender = enter(&base, "a", 1);
-        let mut known = Known::new(base, Arc::default(), Scope::default());
-        let mut table = WatchTable::default();
-        table.watch(1, Subject::Lock("a".to_owned()));
-        let look = |known: &mut Known, table: &mut WatchTable| {
+        let mut known = FollowedLocks::new(base, Arc::default(), Scope::default());
+        let mut table = FollowWatches::default();
+        table.watch(1, FollowSubject::Lock("a".to_owned()));
+        let look = |known: &mut FollowedLocks, table: &mut FollowWatches| {
             let (lock, due) = table.next().expect("it is due");
             known.look(&lock, &due).unwrap().now.map(|now| now.contenders)
         };

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::contender_state::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
-use crate::shared_files::{self, Durability};
+use crate::shared_files::{self, FileDurability};
 
 /// The longest reason, in bytes: it is a sentence for the waiters.
 const REASON_BYTES_MAX: usize = 4096;
@@ -31,7 +31,7 @@ pub(crate) fn check(lifetime: &Lifetime) -> Result<()> {
 /// Makes the file, and puts its content on the disk; under the queue's lock.
 pub(crate) fn enter(within: &QueueDirectory, name: &EntryName, reason: &str) -> Result<OwnedFd, Errno> {
     let content = format!("{reason}\n");
-    shared_files::replace(within.directory(), name.as_str(), content.as_bytes(), within.access(), Durability::Disk)
+    shared_files::replace(within.directory(), name.as_str(), content.as_bytes(), within.access(), FileDurability::Disk)
 }
 
 /// Reads the reason; `None` if it cannot be read.

@@ -10,7 +10,7 @@ use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
 
 use crate::directory::QueueDirectory;
-use crate::pending::Pending;
+use crate::pending::PendingCall;
 use crate::pipe::Looker;
 use crate::shared_files::HeldUp;
 use crate::{locked, tidying};
@@ -28,31 +28,31 @@ const PENDING_PURGE: usize = 1_024;
 
 /// The way into the queues of one lock.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct QueueGate {
     lock: QueueName,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     /// Whether the thread that serves it waits for another process.
     held_up: HeldUp,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     /// Absent while a thread has it, or if it was not needed yet.
     directory: Option<QueueDirectory>,
     /// Whether a thread serves this gate, or is about to: then every call goes to it, so that none overtakes.
     served: bool,
     /// Whether the session has done with this lock.
     retired: bool,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingCall>,
 }
 
 /// One call at a gate. No other call goes on there meanwhile.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    state: MutexGuard<'a, State>,
+pub(crate) struct GateTurn<'a> {
+    state: MutexGuard<'a, GateState>,
 }
 
-impl Gate {
+impl QueueGate {
     pub(crate) fn new(lock: QueueName) -> Self {
         Self { lock, state: Mutex::default(), held_up: HeldUp::default() }
     }
@@ -84,9 +84,9 @@ impl Gate {
     }
 
     /// Begins a call; `None` if the session has done with this lock.
-    pub(crate) fn turn(&self) -> Option<Turn<'_>> {
+    pub(crate) fn turn(&self) -> Option<GateTurn<'_>> {
         let state = locked(&self.state);
-        (!state.retired).then_some(Turn { state })
+        (!state.retired).then_some(GateTurn { state })
     }
 
     /// Hands the directory to the thread that serves the gate.
@@ -96,7 +96,7 @@ impl Gate {
 
     /// Returns what is to be done next; if there is nothing, the thread has done with this gate, and the directory is
     /// given back.
-    pub(crate) fn next_pending(&self, looker: &Looker, directory: &mut Option<QueueDirectory>) -> Option<Pending> {
+    pub(crate) fn next_pending(&self, looker: &Looker, directory: &mut Option<QueueDirectory>) -> Option<PendingCall> {
         let mut state = locked(&self.state);
         if let Some(pending) = state.pending.pop_front() {
             return Some(pending);
@@ -112,7 +112,7 @@ impl Gate {
     }
 
     /// Returns all calls that wait, because no thread could be started to serve them.
-    pub(crate) fn abandon_pending(&self) -> VecDeque<Pending> {
+    pub(crate) fn abandon_pending(&self) -> VecDeque<PendingCall> {
         let mut state = locked(&self.state);
         state.served = false;
         std::mem::take(&mut state.pending)
@@ -129,7 +129,7 @@ impl Gate {
     }
 }
 
-impl Turn<'_> {
+impl GateTurn<'_> {
     /// Returns the place of the directory; `None` while a thread serves the gate, which no call may overtake.
     pub(crate) fn directory(&mut self) -> Option<&mut Option<QueueDirectory>> {
         (!self.state.served).then_some(&mut self.state.directory)
@@ -141,12 +141,12 @@ impl Turn<'_> {
     }
 
     /// Takes out the calls that are not wanted.
-    pub(crate) fn purge(&mut self, is_wanted: impl FnMut(&Pending) -> bool) {
+    pub(crate) fn purge(&mut self, is_wanted: impl FnMut(&PendingCall) -> bool) {
         self.state.pending.retain(is_wanted);
     }
 
     /// Leaves a call to the thread that serves the gate; `true` if one has to be started.
-    pub(crate) fn push(mut self, pending: Pending) -> Result<bool> {
+    pub(crate) fn push(mut self, pending: PendingCall) -> Result<bool> {
         if self.state.pending.len() >= PENDING_MAX {
             let message = format!("{PENDING_MAX} calls of this session wait to get into the queue already");
             return Err(Error::transient(ErrorKind::LimitReached, Operation::Join, message));

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::gate::Gate;
+use crate::gate::QueueGate;
 
 /// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
 ///
@@ -16,12 +16,12 @@ const HELPERS_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Helpers {
     running: usize,
-    waiting: VecDeque<Arc<Gate>>,
+    waiting: VecDeque<Arc<QueueGate>>,
 }
 
 impl Helpers {
     /// Returns the gate if a thread is to be started for it; else it waits for one that runs.
-    pub(crate) fn engage(&mut self, gate: Arc<Gate>) -> Option<Arc<Gate>> {
+    pub(crate) fn engage(&mut self, gate: Arc<QueueGate>) -> Option<Arc<QueueGate>> {
         if self.running >= HELPERS_MAX {
             self.waiting.push_back(gate);
             return None;
@@ -36,7 +36,7 @@ impl Helpers {
     }
 
     /// Returns the gate that a thread serves next; if there is none, the thread ends.
-    pub(crate) fn next(&mut self) -> Option<Arc<Gate>> {
+    pub(crate) fn next(&mut self) -> Option<Arc<QueueGate>> {
         let next = self.waiting.pop_front();
         if next.is_none() {
             self.running -= 1;

@@ -17,29 +17,29 @@ use crate::counter::{BootId, Counter};
 use crate::directory;
 use crate::entry_name::EntryName;
 use crate::errors::failed;
-use crate::gate::Gate;
+use crate::gate::QueueGate;
 use crate::helpers::Helpers;
 use crate::locked;
 use crate::pipe::Looker;
 use crate::shared_files;
-use crate::table::{Remains, Table};
+use crate::table::{PlaceTable, Remains};
 
 /// There is only one connection to a directory.
 pub(crate) const VERSION: ConnectionNumber = ConnectionNumber(0);
 
 /// What all parts of a session share; threads that make its entries hold it as well.
-pub(crate) struct Inner {
+pub(crate) struct FileSessionState {
     base: Arc<Base>,
     looker: Arc<Looker>,
     /// Shared by all sessions of the backend, for calls that do not wait.
     counter: Arc<Mutex<Counter>>,
     boot: BootId,
     bond: SessionBond,
-    table: Mutex<Table>,
+    table: Mutex<PlaceTable>,
     helpers: Mutex<Helpers>,
 }
 
-impl Inner {
+impl FileSessionState {
     pub(crate) fn new(base: Arc<Base>, looker: Arc<Looker>, counter: Arc<Mutex<Counter>>, boot: BootId) -> Self {
         let bond = SessionBond::new(base.clock().clone(), SafeUntil::ProcessEnd);
         Self { base, looker, counter, boot, bond, table: Mutex::default(), helpers: Mutex::default() }
@@ -61,7 +61,7 @@ impl Inner {
         &self.counter
     }
 
-    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(crate) fn table(&self) -> MutexGuard<'_, PlaceTable> {
         locked(&self.table)
     }
 
@@ -136,7 +136,7 @@ impl Inner {
     }
 
     /// Ends everything; returns what is still being done or undone, and at which gates, and the first failure.
-    pub(crate) fn end(&self) -> (Vec<oneshot::Receiver<()>>, Vec<Arc<Gate>>, Result<()>) {
+    pub(crate) fn end(&self) -> (Vec<oneshot::Receiver<()>>, Vec<Arc<QueueGate>>, Result<()>) {
         self.bond.lose(LossReason::Closed);
         let Remains { pipes, undone, gates } = self.table().close();
         let mut outcome = Ok(());
@@ -151,10 +151,10 @@ impl Inner {
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for FileSessionState {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Inner")
+            .debug_struct("FileSessionState")
             .field("base", &self.base.path())
             .field("bond", &self.bond)
             .finish_non_exhaustive()

@@ -6,58 +6,58 @@ use std::sync::{Arc, Mutex};
 use lockkeeper_core::{ContenderId, Error, ErrorKind, FencingToken, Mode, Operation, QueueView, Rank, Result};
 use rustix::io::Errno;
 
-use crate::attempt::Attempt;
+use crate::attempt::AttemptOutcome;
 use crate::counter::{Counter, Numbering};
 use crate::directory::QueueDirectory;
-use crate::entry_name::{EntryName, Position};
+use crate::entry_name::{EntryName, EntryPosition};
 use crate::errors::failed;
-use crate::inner::{Inner, VERSION};
-use crate::pending::{Joined, Joining};
+use crate::inner::{FileSessionState, VERSION};
+use crate::pending::{JoinCall, JoinedEntries};
 use crate::pipe::Pipe;
 use crate::shared_files::Patience;
 
-impl Joining {
+impl JoinCall {
     /// Makes the entries; under the lock's flock.
     pub(crate) fn join(
         &self,
-        session: &Inner,
+        session: &FileSessionState,
         directory: &QueueDirectory,
         counter: &Mutex<Counter>,
         patience: Patience<'_>,
-    ) -> Result<Attempt<Joined>> {
+    ) -> Result<AttemptOutcome<JoinedEntries>> {
         let listing = match directory.list() {
-            Err(Errno::NOENT) => return Ok(Attempt::Removed),
+            Err(Errno::NOENT) => return Ok(AttemptOutcome::Removed),
             listing => listing.map_err(|errno| self.failed(session, "list the directory", errno))?,
         };
         // Left by a process that died here, since no other process prepares a name under our lock.
         directory.tidy(&listing);
         let mut present = listing.contenders;
         let Some(names) = self.names(session, &mut present, counter, patience)? else {
-            return Ok(Attempt::Busy);
+            return Ok(AttemptOutcome::Busy);
         };
         if !self.tickets().all(|ticket| session.table().begin(ticket)) {
-            return Ok(Attempt::Withdrawn);
+            return Ok(AttemptOutcome::Withdrawn);
         }
         let made = match self.make(session, directory, names) {
             Ok(made) => made,
             Err(Errno::NOENT) => {
                 self.tickets().for_each(|ticket| session.table().retreat(ticket));
-                return Ok(Attempt::Removed);
+                return Ok(AttemptOutcome::Removed);
             }
             Err(errno) => return Err(self.failed(session, "make a contender in", errno)),
         };
         let Some(pipes) = made else {
-            return Ok(Attempt::Withdrawn);
+            return Ok(AttemptOutcome::Withdrawn);
         };
         let view = self.view(session, directory.directory(), &present);
-        Ok(Attempt::Done(Joined { pipes, view }))
+        Ok(AttemptOutcome::Done(JoinedEntries { pipes, view }))
     }
 
     /// Gives every entry its name, and puts it where it will stand among the present contenders; `None` if a number
     /// must be waited for.
     fn names(
         &self,
-        session: &Inner,
+        session: &FileSessionState,
         present: &mut Vec<EntryName>,
         counter: &Mutex<Counter>,
         patience: Patience<'_>,
@@ -72,7 +72,7 @@ impl Joining {
                     let Numbering::Number(number) = crate::locked(counter).next(floor, patience)? else {
                         return Ok(None);
                     };
-                    (present.len(), Position::tail(token(number)?))
+                    (present.len(), EntryPosition::tail(token(number)?))
                 }
                 Rank::With(anchor) => self.right_behind(session, present, anchor)?,
             };
@@ -83,7 +83,12 @@ impl Joining {
         Ok(Some(names))
     }
 
-    fn right_behind(&self, session: &Inner, present: &[EntryName], anchor: &ContenderId) -> Result<(usize, Position)> {
+    fn right_behind(
+        &self,
+        session: &FileSessionState,
+        present: &[EntryName],
+        anchor: &ContenderId,
+    ) -> Result<(usize, EntryPosition)> {
         let is_anchor = |name: &EntryName| name.as_str() == anchor.as_str() && name.part == self.queue.part();
         let is_ours = |name: &EntryName| !name.is_frozen && session.table().stands(name.ticket);
         let Some(before) = present.iter().position(|name| is_anchor(name) && is_ours(name)) else {
@@ -101,7 +106,7 @@ impl Joining {
     /// Makes the contenders, all or none; `None` if one of them was withdrawn meanwhile.
     fn make(
         &self,
-        session: &Inner,
+        session: &FileSessionState,
         directory: &QueueDirectory,
         names: Vec<EntryName>,
     ) -> Result<Option<Vec<Arc<Pipe>>>, Errno> {
@@ -123,7 +128,7 @@ impl Joining {
 
     fn fill(
         &self,
-        session: &Inner,
+        session: &FileSessionState,
         directory: &QueueDirectory,
         names: Vec<EntryName>,
         batch: Option<FencingToken>,
@@ -152,7 +157,7 @@ impl Joining {
     ///
     /// A contender is looked at where its death would change what the view says: members are counted, and of each mode
     /// but ours one that lives must be shown. A wait for any other shows whether it lives.
-    fn view(&self, session: &Inner, directory: &OwnedFd, present: &[EntryName]) -> QueueView {
+    fn view(&self, session: &FileSessionState, directory: &OwnedFd, present: &[EntryName]) -> QueueView {
         let mut shown: Vec<Mode> =
             self.entries.first().map(|entry| entry.mode).filter(|mode| *mode != Mode::Member).into_iter().collect();
         // A contender that we cannot look at must not be shown as dead.
@@ -171,7 +176,7 @@ impl Joining {
         view
     }
 
-    fn failed(&self, session: &Inner, what: &str, errno: Errno) -> Error {
+    fn failed(&self, session: &FileSessionState, what: &str, errno: Errno) -> Error {
         failed(Operation::Join, what, &session.base().queue_path(&self.queue), errno)
     }
 }

@@ -10,13 +10,13 @@ use crate::pipe::Pipe;
 
 /// Entries to be made together.
 #[derive(Debug)]
-pub(crate) struct Joining {
+pub(crate) struct JoinCall {
     pub(crate) queue: QueueName,
     /// At least one.
     pub(crate) entries: Vec<Entry>,
 }
 
-impl Joining {
+impl JoinCall {
     /// Returns the tickets of the entries.
     pub(crate) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.entries.iter().map(|entry| entry.ticket)
@@ -30,14 +30,14 @@ impl Joining {
 
 /// Entries that were made.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedEntries {
     pub(crate) pipes: Vec<Arc<Pipe>>,
     pub(crate) view: QueueView,
 }
 
 /// A value to be written or removed.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct WriteCall {
     pub(crate) queue: QueueName,
     /// Under which the session notes that it is under way.
     pub(crate) ticket: Ticket,
@@ -47,7 +47,7 @@ pub(crate) struct Writing {
 
 /// A call that waits, and where its outcome is reported.
 #[derive(Debug)]
-pub(crate) enum Pending {
-    Join(Joining, oneshot::Sender<Result<Joined>>),
-    Write(Writing, oneshot::Sender<Result<Option<ValueVersion>>>),
+pub(crate) enum PendingCall {
+    Join(JoinCall, oneshot::Sender<Result<JoinedEntries>>),
+    Write(WriteCall, oneshot::Sender<Result<Option<ValueVersion>>>),
 }

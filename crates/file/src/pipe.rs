@@ -16,12 +16,12 @@ use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-use crate::access::Kind;
+use crate::access::MadeKind;
 use crate::contender_state::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
-use crate::shared_files::{self, Identity, TEMPORARY_PREFIX};
-use crate::site::Site;
+use crate::shared_files::{self, FileIdentity, TEMPORARY_PREFIX};
+use crate::site::LockSite;
 use crate::{frozen, locked};
 
 /// How a contender of ours stands in its queue.
@@ -44,14 +44,14 @@ const BROKEN: u8 = 2;
 /// Our own contender.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    site: Arc<Site>,
+    site: Arc<LockSite>,
     name: EntryName,
     /// Where it was made.
     path: PathBuf,
     /// The write end, or the file of one that outlives us; `None` once we left.
     writer: Mutex<Option<OwnedFd>>,
     /// What the write end is: no other file is the same while it is open.
-    identity: Identity,
+    identity: FileIdentity,
     /// When it was made, as the file system has it.
     made_at: Timespec,
 }
@@ -70,7 +70,7 @@ impl Pipe {
         let stat = rustix::fs::fstat(&file)?;
         let made_at =
             Timespec { tv_sec: stat.st_mtime, tv_nsec: i64::try_from(stat.st_mtime_nsec).unwrap_or_default() };
-        let identity = Identity::of(&stat);
+        let identity = FileIdentity::of(&stat);
         Ok(Self { site, name, path, writer: Mutex::new(Some(file)), identity, made_at })
     }
 
@@ -80,7 +80,7 @@ impl Pipe {
     }
 
     /// Returns the directory where it stands.
-    pub(crate) fn site(&self) -> &Arc<Site> {
+    pub(crate) fn site(&self) -> &Arc<LockSite> {
         &self.site
     }
 
@@ -211,11 +211,11 @@ fn make(within: &QueueDirectory, name: &EntryName) -> Result<OwnedFd, Errno> {
     let directory = within.directory();
     let temporary = format!("{TEMPORARY_PREFIX}{}", name.ticket);
     let access = within.access();
-    rustix::fs::mkfifoat(directory, &temporary, access.mode_of_new(Kind::File))?;
+    rustix::fs::mkfifoat(directory, &temporary, access.mode_of_new(MadeKind::File))?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let entered = rustix::fs::openat(directory, &temporary, flags, rustix::fs::Mode::empty()).and_then(|writer| {
         if access.is_shared() {
-            access.open_up(&writer, Kind::File)?;
+            access.open_up(&writer, MadeKind::File)?;
         }
         rustix::fs::renameat(directory, &temporary, directory, name.as_str())?;
         Ok(writer)
@@ -323,13 +323,13 @@ mod tests {
 
     use super::*;
     use crate::base::Base;
-    use crate::entry_name::Position;
+    use crate::entry_name::EntryPosition;
 
     fn entered(directory: &Path) -> (QueueDirectory, Pipe) {
         let base = Base::open(directory, Arc::new(SystemClock)).unwrap();
         let within = QueueDirectory::open(&base, &QueueName::new("q").unwrap()).unwrap();
         let entry = Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
-        let name = EntryName::compose(Position::tail(FencingToken::new(1, 0).unwrap()), Part::Line, &entry);
+        let name = EntryName::compose(EntryPosition::tail(FencingToken::new(1, 0).unwrap()), Part::Line, &entry);
         let pipe = Pipe::enter(&within, name, &entry.lifetime).unwrap();
         (within, pipe)
     }

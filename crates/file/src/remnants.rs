@@ -19,19 +19,19 @@ use crate::tidying::reap;
 
 /// What was seen of a remnant.
 #[derive(Clone, Debug)]
-enum Seen {
+enum SeenRemnant {
     Dead { directory: PathBuf, name: EntryName },
-    Empty { directory: PathBuf, state: State },
+    Empty { directory: PathBuf, state: DirectoryState },
 }
 
 /// The state of a directory: another one of the same name has another number, and what comes or goes changes the time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct State {
+struct DirectoryState {
     identity: (u64, u64),
     changed_unix: Option<Duration>,
 }
 
-impl State {
+impl DirectoryState {
     fn of(stat: &Stat) -> Self {
         let changed_unix = since_unix(stat.st_mtime, stat.st_mtime_nsec);
         Self { identity: (stat.st_dev, stat.st_ino), changed_unix }
@@ -46,7 +46,7 @@ impl State {
 /// Describes a dead contender.
 pub(crate) fn dead(lock: Option<QueueName>, directory: &Path, name: &EntryName) -> Remnant {
     let place = directory.join(name.as_str()).to_string_lossy().into_owned();
-    let seen = Seen::Dead { directory: directory.to_owned(), name: name.clone() };
+    let seen = SeenRemnant::Dead { directory: directory.to_owned(), name: name.clone() };
     Remnant::new(RemnantKind::Dead, place, seen).of_lock(lock)
 }
 
@@ -59,12 +59,12 @@ pub(crate) fn empty(
 ) -> Result<Option<Remnant>, Errno> {
     let state = match rustix::fs::lstat(directory) {
         Err(Errno::NOENT) => return Ok(None),
-        stat => State::of(&stat?),
+        stat => DirectoryState::of(&stat?),
     };
     if state.unused_for(now_unix) < unused_for || has_others(directory) {
         return Ok(None);
     }
-    let seen = Seen::Empty { directory: directory.to_owned(), state };
+    let seen = SeenRemnant::Empty { directory: directory.to_owned(), state };
     Ok(Some(Remnant::new(RemnantKind::Empty, directory.to_string_lossy(), seen).of_lock(lock)))
 }
 
@@ -76,10 +76,10 @@ fn has_others(directory: &Path) -> bool {
 
 /// Removes a remnant; `false` if it is not as it was seen any more.
 pub(crate) fn remove(looker: &Looker, remnant: &Remnant) -> Result<bool> {
-    let Some(seen) = remnant.seen::<Seen>() else {
+    let Some(seen) = remnant.seen::<SeenRemnant>() else {
         return Ok(false);
     };
-    let (Seen::Dead { directory: path, .. } | Seen::Empty { directory: path, .. }) = seen;
+    let (SeenRemnant::Dead { directory: path, .. } | SeenRemnant::Empty { directory: path, .. }) = seen;
     match removed(looker, seen, path) {
         // It is gone, or another one has its place: clients come and go meanwhile.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
@@ -87,7 +87,7 @@ pub(crate) fn remove(looker: &Looker, remnant: &Remnant) -> Result<bool> {
     }
 }
 
-fn removed(looker: &Looker, seen: &Seen, path: &Path) -> Result<bool, Errno> {
+fn removed(looker: &Looker, seen: &SeenRemnant, path: &Path) -> Result<bool, Errno> {
     let mut directory = QueueDirectory::open_existing(path)?;
     match directory.lock(Patience::Now)? {
         Locked::Ours => {}
@@ -103,16 +103,17 @@ fn removed(looker: &Looker, seen: &Seen, path: &Path) -> Result<bool, Errno> {
     removed
 }
 
-fn removed_locked(looker: &Looker, seen: &Seen, directory: &QueueDirectory) -> Result<bool, Errno> {
+fn removed_locked(looker: &Looker, seen: &SeenRemnant, directory: &QueueDirectory) -> Result<bool, Errno> {
     match seen {
-        Seen::Dead { name, .. } => match looker.look_at(directory.directory(), name)? {
+        SeenRemnant::Dead { name, .. } => match looker.look_at(directory.directory(), name)? {
             Some(ContenderState::Dead | ContenderState::Left | ContenderState::Broken) => {
                 directory.remove(name.as_str())?;
             }
             Some(ContenderState::Alive) | None => return Ok(false),
         },
-        Seen::Empty { state, .. } if State::of(&rustix::fs::fstat(directory.directory())?) == *state => {}
-        Seen::Empty { .. } => return Ok(false),
+        SeenRemnant::Empty { state, .. }
+            if DirectoryState::of(&rustix::fs::fstat(directory.directory())?) == *state => {}
+        SeenRemnant::Empty { .. } => return Ok(false),
     }
     // The last to leave a lock removes its directory, and here that was a dead one.
     let listing = directory.list()?;
@@ -121,5 +122,5 @@ fn removed_locked(looker: &Looker, seen: &Seen, directory: &QueueDirectory) -> R
         directory.tidy(&listing);
         directory.remove_all(directory.site().path())?;
     }
-    Ok(is_empty || matches!(seen, Seen::Dead { .. }))
+    Ok(is_empty || matches!(seen, SeenRemnant::Dead { .. }))
 }

@@ -14,14 +14,14 @@ use lockkeeper_core::{
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
-use crate::access::Access;
+use crate::access::DirectoryAccess;
 use crate::contender_state::ContenderState;
 use crate::directory::{QueueDirectory, request_name};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
-use crate::inner::Inner;
+use crate::inner::FileSessionState;
 use crate::pipe;
-use crate::shared_files::{self, Durability};
+use crate::shared_files::{self, FileDurability};
 use crate::tidying;
 
 /// The longest reason, in bytes: it is a sentence for the owner of the contender.
@@ -34,7 +34,12 @@ const HEAD_BYTES_MAX: usize = 22;
 const TRIES_MAX: u32 = 64;
 
 /// Asks something of a contender.
-pub(crate) fn ask(session: &Inner, queue: &QueueName, contender: &ContenderId, request: Request) -> Result<bool> {
+pub(crate) fn ask(
+    session: &FileSessionState,
+    queue: &QueueName,
+    contender: &ContenderId,
+    request: Request,
+) -> Result<bool> {
     session.check_bond(Operation::Request)?;
     let found = EntryName::parse(contender.as_str()).filter(|name| name.part == queue.part());
     let (Some(name), Some(directory)) = (found, session.open_directory(queue, Operation::Request)?) else {
@@ -86,19 +91,19 @@ fn parse(content: &str) -> Revocation {
 }
 
 fn leave_request(
-    session: &Inner,
+    session: &FileSessionState,
     directory: &OwnedFd,
     path: &Path,
     name: &EntryName,
     revocation: &Revocation,
 ) -> Result<bool, Errno> {
-    let access = Access::within(directory)?;
+    let access = DirectoryAccess::within(directory)?;
     let (file_name, content) = (request_name(name.ticket), compose(revocation));
     for _ in 0..TRIES_MAX {
         if session.looker().look_at(directory, name)? != Some(ContenderState::Alive) {
             return Ok(false);
         }
-        match shared_files::replace(directory, &file_name, content.as_bytes(), &access, Durability::Process) {
+        match shared_files::replace(directory, &file_name, content.as_bytes(), &access, FileDurability::Process) {
             Ok(_) => {}
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno),
@@ -116,7 +121,7 @@ fn leave_request(
 }
 
 fn break_contender(
-    session: &Inner,
+    session: &FileSessionState,
     directory: &OwnedFd,
     queue: &QueueName,
     name: &EntryName,
@@ -138,7 +143,7 @@ fn break_contender(
 
 /// Removes a contender that outlives its process by its ticket, also one of another process; does nothing if there is
 /// none.
-pub(crate) fn thaw(session: &Inner, queue: &QueueName, ticket: Ticket) -> Result<()> {
+pub(crate) fn thaw(session: &FileSessionState, queue: &QueueName, ticket: Ticket) -> Result<()> {
     let Some(directory) = session.open_directory(queue, Operation::Leave)? else {
         return Ok(());
     };
@@ -154,7 +159,7 @@ pub(crate) fn thaw(session: &Inner, queue: &QueueName, ticket: Ticket) -> Result
 }
 
 /// Flushes the removal to the disk, and removes the directory if it is empty, since its owner may have gone long ago.
-fn thawed(session: &Inner, directory: &OwnedFd, queue: &QueueName) -> Result<(), Errno> {
+fn thawed(session: &FileSessionState, directory: &OwnedFd, queue: &QueueName) -> Result<(), Errno> {
     rustix::fs::fsync(directory)?;
     let opened = QueueDirectory::open(session.base(), queue)?;
     tidying::reap(session.looker(), opened);

@@ -7,16 +7,16 @@ use lockkeeper_core::{Error, ErrorKind, Operation};
 
 use crate::attempt::{attempt, conclude, restless};
 use crate::counter::Counter;
-use crate::gate::Gate;
-use crate::inner::Inner;
-use crate::pending::Pending;
+use crate::gate::QueueGate;
+use crate::inner::FileSessionState;
+use crate::pending::PendingCall;
 use crate::shared_files::Patience;
 
 /// The stack of such a thread, in bytes: it calls nothing deep, and keeps one listing's buffer there.
 const STACK_BYTES: usize = 256 * 1024;
 
 /// Has a gate served by a thread that may wait.
-pub(crate) fn begin(session: &Arc<Inner>, gate: Arc<Gate>) {
+pub(crate) fn begin(session: &Arc<FileSessionState>, gate: Arc<QueueGate>) {
     let Some(gate) = session.helpers().engage(gate) else {
         return;
     };
@@ -30,7 +30,7 @@ pub(crate) fn begin(session: &Arc<Inner>, gate: Arc<Gate>) {
     }
 }
 
-fn help(session: &Inner, mut gate: Arc<Gate>) {
+fn help(session: &FileSessionState, mut gate: Arc<QueueGate>) {
     // A separate opening of the counter: a flock is shared by all who use one opening.
     let counter = Mutex::new(session.separate_counter());
     loop {
@@ -43,7 +43,7 @@ fn help(session: &Inner, mut gate: Arc<Gate>) {
 }
 
 /// Does what waits at a gate, until there is nothing left.
-fn serve(session: &Inner, gate: &Gate, counter: &Mutex<Counter>) {
+fn serve(session: &FileSessionState, gate: &QueueGate, counter: &Mutex<Counter>) {
     let patience = Patience::Unbounded(gate.held_up());
     let (base, lock, looker) = (session.base(), gate.lock(), session.looker());
     let mut directory = gate.take_directory();
@@ -52,7 +52,7 @@ fn serve(session: &Inner, gate: &Gate, counter: &Mutex<Counter>) {
         // The directory is given back before the outcome is reported, so that a caller who then closes the session
         // finds it there to be removed. The caller may be gone; then the ticket is withdrawn, or will be.
         match pending {
-            Pending::Join(joining, report) => {
+            PendingCall::Join(joining, report) => {
                 let attempt = attempt(base, lock, &mut directory, Operation::Join, patience, |directory| {
                     joining.join(session, directory, counter, patience)
                 });
@@ -63,7 +63,7 @@ fn serve(session: &Inner, gate: &Gate, counter: &Mutex<Counter>) {
                 }
                 let _ = report.send(outcome);
             }
-            Pending::Write(writing, report) => {
+            PendingCall::Write(writing, report) => {
                 let attempt = attempt(base, lock, &mut directory, Operation::Value, patience, |directory| {
                     writing.write(session, directory, counter, patience)
                 });
@@ -77,14 +77,14 @@ fn serve(session: &Inner, gate: &Gate, counter: &Mutex<Counter>) {
 }
 
 /// Refuses all who wait, because no thread could be started.
-fn refuse(session: &Inner, gate: &Gate, error: &Error) {
+fn refuse(session: &FileSessionState, gate: &QueueGate, error: &Error) {
     for pending in gate.abandon_pending() {
         match pending {
-            Pending::Join(joining, report) => {
+            PendingCall::Join(joining, report) => {
                 joining.tickets().for_each(|ticket| session.forget(ticket));
                 let _ = report.send(Err(error.clone()));
             }
-            Pending::Write(writing, report) => {
+            PendingCall::Write(writing, report) => {
                 session.forget(writing.ticket);
                 let _ = report.send(Err(error.clone()));
             }

@@ -12,22 +12,22 @@ use lockkeeper_core::{
 
 use crate::base::Base;
 use crate::counter::{BootId, Counter};
-use crate::departure::Ahead;
+use crate::departure::ContenderAhead;
 use crate::entering::{self, Course};
-use crate::gate::Gate;
-use crate::inner::{Inner, lost, report_leaving};
-use crate::pending::{Joined, Joining, Writing};
+use crate::gate::QueueGate;
+use crate::inner::{FileSessionState, lost, report_leaving};
+use crate::pending::{JoinCall, JoinedEntries, WriteCall};
 use crate::pipe::Looker;
 use crate::standing::FileStanding;
-use crate::table::Leaving;
-use crate::watch::Watches;
+use crate::table::WithdrawalStep;
+use crate::watch::SessionWatches;
 use crate::{changes, frozen, locked, request, value};
 
 /// A session of the file backend; see [`FileBackend`](crate::FileBackend).
 #[derive(Debug)]
 pub(crate) struct FileSession {
-    inner: Arc<Inner>,
-    watches: Arc<Watches>,
+    inner: Arc<FileSessionState>,
+    watches: Arc<SessionWatches>,
     /// Whether there was no counter that we could write when the session was opened.
     looks_only: bool,
 }
@@ -42,8 +42,8 @@ impl FileSession {
         boot: BootId,
     ) -> Result<Self> {
         let looks_only = !locked(&counter).open_if_there()?;
-        let watches = Arc::new(Watches::new(base.clock().clone()));
-        Ok(Self { inner: Arc::new(Inner::new(base, looker, counter, boot)), watches, looks_only })
+        let watches = Arc::new(SessionWatches::new(base.clock().clone()));
+        Ok(Self { inner: Arc::new(FileSessionState::new(base, looker, counter, boot)), watches, looks_only })
     }
 
     /// Refuses a write, naming the directory, unless we may write there by now.
@@ -52,7 +52,7 @@ impl FileSession {
     }
 
     fn join(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
-        let joining = Joining { queue: queue.clone(), entries };
+        let joining = JoinCall { queue: queue.clone(), entries };
         let tickets: Vec<_> = joining.tickets().collect();
         let admitted = self.inner.table().admit(&tickets, queue);
         let Ok(gate) = admitted else {
@@ -103,8 +103,8 @@ impl Session for FileSession {
         ahead: &ContenderId,
         _seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        match Ahead::find(&self.inner, queue, ahead, mine) {
-            Ok(Ahead::Told(departure)) => ready(Ok(departure)),
+        match ContenderAhead::find(&self.inner, queue, ahead, mine) {
+            Ok(ContenderAhead::Told(departure)) => ready(Ok(departure)),
             Ok(ahead) => Box::pin(ahead.leaves(self.inner.clone(), self.watches.clone(), queue.clone())),
             Err(error) => ready(Err(error)),
         }
@@ -112,7 +112,7 @@ impl Session for FileSession {
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
         let (asked, seen) = (queue.clone(), seen.clone());
-        let look = move |inner: &Inner| {
+        let look = move |inner: &FileSessionState| {
             let view = inner.view(&asked)?;
             let is_changed = view.contenders != seen.contenders || view.elsewhere != seen.elsewhere;
             Ok(is_changed.then_some(view))
@@ -131,11 +131,11 @@ impl Session for FileSession {
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         let (leaving, retired) = self.inner.table().withdraw(queue, ticket);
         let withdrawal = match leaving {
-            Leaving::Over => Withdrawal::done(Ok(())),
+            WithdrawalStep::Over => Withdrawal::done(Ok(())),
             // It may be one that outlived the session that made it.
-            Leaving::Unknown => Withdrawal::done(request::thaw(&self.inner, queue, ticket)),
-            Leaving::Leave(pipe) => Withdrawal::done(report_leaving(pipe.leave(), pipe.name())),
-            Leaving::Undone(undone) => Withdrawal::under_way(Box::pin(async move {
+            WithdrawalStep::Unknown => Withdrawal::done(request::thaw(&self.inner, queue, ticket)),
+            WithdrawalStep::Leave(pipe) => Withdrawal::done(report_leaving(pipe.leave(), pipe.name())),
+            WithdrawalStep::Undone(undone) => Withdrawal::under_way(Box::pin(async move {
                 // The other end is dropped when the entry is undone.
                 let _ = undone.await;
                 Ok(())
@@ -195,7 +195,7 @@ impl Values for FileSession {
         let Ok(gate) = admitted else {
             return ready(Err(lost(LossReason::Closed, Operation::Value)));
         };
-        match entering::write(&self.inner, &gate, Writing { queue: queue.clone(), ticket, expected, value }) {
+        match entering::write(&self.inner, &gate, WriteCall { queue: queue.clone(), ticket, expected, value }) {
             Course::Done(outcome) => {
                 self.inner.forget(ticket);
                 ready(outcome)
@@ -208,7 +208,7 @@ impl Values for FileSession {
 
     fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
         let asked = queue.clone();
-        let look = move |inner: &Inner| {
+        let look = move |inner: &FileSessionState| {
             let value = value::read(inner, &asked)?;
             let is_changed = value.as_ref().map(|value| value.version) != seen;
             Ok(is_changed.then_some(value))
@@ -226,7 +226,7 @@ impl Drop for FileSession {
 }
 
 /// Waits until one of the gates is held up by a process that must be stopped.
-async fn one_is_stuck(gates: &[Arc<Gate>], clock: &dyn Clock) {
+async fn one_is_stuck(gates: &[Arc<QueueGate>], clock: &dyn Clock) {
     let mut stuck: Vec<_> = gates.iter().map(|gate| Box::pin(gate.is_stuck(clock))).collect();
     std::future::poll_fn(|context| {
         let is_one = stuck.iter_mut().any(|gate| gate.as_mut().poll(context).is_ready());
@@ -243,8 +243,8 @@ fn check(entries: &[Entry]) -> Result<()> {
     entries.iter().try_for_each(|entry| frozen::check(&entry.lifetime))
 }
 
-fn enqueued(session: &Arc<Inner>, joined: Joined, watches: &Arc<Watches>) -> Vec<Enqueued> {
-    let Joined { pipes, view } = joined;
+fn enqueued(session: &Arc<FileSessionState>, joined: JoinedEntries, watches: &Arc<SessionWatches>) -> Vec<Enqueued> {
+    let JoinedEntries { pipes, view } = joined;
     let one = |pipe: Arc<crate::pipe::Pipe>| {
         let (id, token) = (pipe.name().id(), pipe.name().token());
         let standing: Arc<dyn Standing> = Arc::new(FileStanding::new(session, pipe, watches.clone()));

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::access::{Access, Kind};
+use crate::access::{DirectoryAccess, MadeKind};
 
 /// The prefix of names that are being prepared and that other processes ignore.
 pub(crate) const TEMPORARY_PREFIX: &str = ".new-";
@@ -60,7 +60,7 @@ impl HeldUp {
 }
 
 /// Opens a file for reading and writing, and makes it empty if it is missing.
-pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: &Access) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: &DirectoryAccess) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     for _ in 0..TRIES_MAX {
         match rustix::fs::openat(directory, name, flags, Mode::empty()) {
@@ -70,7 +70,7 @@ pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: &Access) -> 
         if access.is_shared() {
             make_shared(directory, name, access)?;
         } else {
-            match rustix::fs::openat(directory, name, flags | OFlags::CREATE, access.mode_of_new(Kind::File)) {
+            match rustix::fs::openat(directory, name, flags | OFlags::CREATE, access.mode_of_new(MadeKind::File)) {
                 Err(Errno::NOENT | Errno::EXIST) => {}
                 outcome => return outcome,
             }
@@ -80,12 +80,12 @@ pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: &Access) -> 
 }
 
 /// Makes an empty file under another name and links it in when its mode is right, independent of the umask.
-fn make_shared(directory: &OwnedFd, name: &str, access: &Access) -> Result<(), Errno> {
+fn make_shared(directory: &OwnedFd, name: &str, access: &DirectoryAccess) -> Result<(), Errno> {
     let temporary = temporary_name()?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
-    let file = rustix::fs::openat(directory, &temporary, flags, access.mode_of_new(Kind::File))?;
+    let file = rustix::fs::openat(directory, &temporary, flags, access.mode_of_new(MadeKind::File))?;
     let linked = access
-        .open_up(&file, Kind::File)
+        .open_up(&file, MadeKind::File)
         .and_then(|()| rustix::fs::linkat(directory, &temporary, directory, name, AtFlags::empty()));
     made(linked, rustix::fs::unlinkat(directory, &temporary, AtFlags::empty()))
 }
@@ -102,7 +102,7 @@ fn made(linked: Result<(), Errno>, unlinked: Result<(), Errno>) -> Result<(), Er
 
 /// What a newly written file has outlived before the call returns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Durability {
+pub(crate) enum FileDurability {
     /// The writer.
     Process,
     /// The machine: its bytes are on the disk. Its name is not yet.
@@ -117,16 +117,16 @@ pub(crate) fn replace(
     directory: &OwnedFd,
     name: &str,
     content: &[u8],
-    access: &Access,
-    durability: Durability,
+    access: &DirectoryAccess,
+    durability: FileDurability,
 ) -> Result<OwnedFd, Errno> {
     let temporary = temporary_name()?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(directory, &temporary, flags, access.mode_of_new(Kind::Note))?;
+    let file = rustix::fs::openat(directory, &temporary, flags, access.mode_of_new(MadeKind::Note))?;
     let replaced = access
-        .open_up(&file, Kind::Note)
+        .open_up(&file, MadeKind::Note)
         .and_then(|()| write_all(&file, content))
-        .and_then(|()| if durability == Durability::Disk { rustix::fs::fsync(&file) } else { Ok(()) })
+        .and_then(|()| if durability == FileDurability::Disk { rustix::fs::fsync(&file) } else { Ok(()) })
         .and_then(|()| rustix::fs::renameat(directory, &temporary, directory, name));
     match replaced {
         Ok(()) => Ok(file),
@@ -178,10 +178,10 @@ pub(crate) fn read(directory: impl AsFd, name: &str, bytes_max: usize) -> Result
 }
 
 /// Makes a directory if it is missing, with its mode right from the first moment that it has its name.
-pub(crate) fn make_directory(above: &Path, name: &str, access: &Access) -> Result<(), Errno> {
+pub(crate) fn make_directory(above: &Path, name: &str, access: &DirectoryAccess) -> Result<(), Errno> {
     let path = above.join(name);
     if access.is_private() {
-        return match rustix::fs::mkdir(&path, access.mode_of_new(Kind::Directory)) {
+        return match rustix::fs::mkdir(&path, access.mode_of_new(MadeKind::Directory)) {
             Err(Errno::EXIST) => Ok(()),
             outcome => outcome,
         };
@@ -194,7 +194,7 @@ pub(crate) fn make_directory(above: &Path, name: &str, access: &Access) -> Resul
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // Renaming over an existing directory succeeds only if that one is empty: then it was not entered yet.
     let made = rustix::fs::open(&temporary, flags, Mode::empty())
-        .and_then(|directory| access.open_up(&directory, Kind::Directory))
+        .and_then(|directory| access.open_up(&directory, MadeKind::Directory))
         .and_then(|()| rustix::fs::rename(&temporary, &path));
     match made {
         Ok(()) => Ok(()),
@@ -252,12 +252,12 @@ pub(crate) fn unlock(file: &OwnedFd) {
 
 /// What tells a file from all others while it is open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Identity {
+pub(crate) struct FileIdentity {
     device: u64,
     inode: u64,
 }
 
-impl Identity {
+impl FileIdentity {
     pub(crate) const fn of(stat: &Stat) -> Self {
         Self { device: stat.st_dev, inode: stat.st_ino }
     }
@@ -267,13 +267,13 @@ impl Identity {
 /// answer is yes while the file has a name.
 pub(crate) fn leads_to(path: &Path, file: impl AsFd) -> Result<bool, Errno> {
     let ours = rustix::fs::fstat(&file)?;
-    leads_to_this(path, Identity::of(&ours), file)
+    leads_to_this(path, FileIdentity::of(&ours), file)
 }
 
 /// As [`leads_to`], for a caller that knows what the open file is: one system call less.
-pub(crate) fn leads_to_this(path: &Path, ours: Identity, file: impl AsFd) -> Result<bool, Errno> {
+pub(crate) fn leads_to_this(path: &Path, ours: FileIdentity, file: impl AsFd) -> Result<bool, Errno> {
     match rustix::fs::lstat(path) {
-        Ok(found) => Ok(Identity::of(&found) == ours),
+        Ok(found) => Ok(FileIdentity::of(&found) == ours),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
         Err(Errno::ACCESS) => Ok(rustix::fs::fstat(file)?.st_nlink > 0),
         Err(errno) => Err(errno),
@@ -315,7 +315,7 @@ mod tests {
     fn a_lock_that_is_held_is_not_waited_for_by_a_call_that_may_not() {
         let directory = tempfile::tempdir().unwrap();
         let opened = open_directory(directory.path()).unwrap();
-        let access = Access::within(&opened).unwrap();
+        let access = DirectoryAccess::within(&opened).unwrap();
         let [ours, theirs] = [(); 2].map(|()| open_or_make(&opened, "x", &access).unwrap());
         assert_eq!(lock(&theirs, Patience::Now), Ok(true));
         assert_eq!(lock(&ours, Patience::Now), Ok(false));

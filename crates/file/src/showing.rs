@@ -8,13 +8,13 @@ use lockkeeper_core::{Answers, ContenderInfo};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use crate::directory::{self, Listing};
+use crate::directory::{self, QueueListing};
 use crate::entry_name::EntryName;
 use crate::{frozen, request, shared_files};
 
 /// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one
 /// that we may not look into.
-pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
+pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, QueueListing)>, Errno> {
     let opened = match shared_files::open_directory(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
         opened => opened?,
@@ -24,7 +24,7 @@ pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
 }
 
 /// Describes a contender of an open directory.
-pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderInfo {
+pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &QueueListing) -> ContenderInfo {
     let mut info = ContenderInfo::new(name.id(), name.mode);
     info.token = Some(name.token());
     if name.is_frozen {

@@ -23,27 +23,27 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An open directory of a lock, and the path that led to it.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct LockSite {
     directory: OwnedFd,
     path: PathBuf,
-    lookouts: Mutex<PerRuntime<Lookout>>,
+    lookouts: Mutex<PerRuntime<SiteLookout>>,
 }
 
 /// One task that looks now and then for all who wait in its runtime, for as long as one of them has this.
 #[derive(Debug)]
-struct Lookout {
+struct SiteLookout {
     /// Whether the path leads elsewhere.
     found: watch::Receiver<bool>,
     task: AbortHandle,
 }
 
-impl Drop for Lookout {
+impl Drop for SiteLookout {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Site {
+impl LockSite {
     /// Opens the directory, which must not be a symbolic link.
     ///
     /// For as long as it is open it has a shared flock, which nothing of ours asks for: by that systemd-tmpfiles, which
@@ -82,7 +82,7 @@ impl Site {
     }
 
     /// Returns the one that looks in this runtime.
-    fn lookout(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Arc<Lookout> {
+    fn lookout(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Arc<SiteLookout> {
         let mut lookouts = locked(&self.lookouts);
         // One that has found something says no more; by now the path may lead back.
         if let Some(lookout) = lookouts.here().filter(|lookout| !*lookout.found.borrow()) {
@@ -90,14 +90,14 @@ impl Site {
         }
         let (sender, found) = watch::channel(false);
         let task = tokio::spawn(look_out(Arc::downgrade(self), clock.clone(), sender)).abort_handle();
-        let lookout = Arc::new(Lookout { found, task });
+        let lookout = Arc::new(SiteLookout { found, task });
         lookouts.set_here(&lookout);
         lookout
     }
 }
 
 /// Looks at each interval, until the path leads elsewhere.
-async fn look_out(site: Weak<Site>, clock: Arc<dyn Clock>, found: watch::Sender<bool>) {
+async fn look_out(site: Weak<LockSite>, clock: Arc<dyn Clock>, found: watch::Sender<bool>) {
     loop {
         clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
         let Some(site) = site.upgrade() else { return };
@@ -110,9 +110,9 @@ async fn look_out(site: Weak<Site>, clock: Arc<dyn Clock>, found: watch::Sender<
 
 /// What a path leads to, for a caller that does not have it open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Identity(Option<(u64, u64)>);
+pub(crate) struct PathIdentity(Option<(u64, u64)>);
 
-impl Identity {
+impl PathIdentity {
     /// Looks at what is there now, if anything.
     pub(crate) fn of(path: &Path) -> Self {
         Self(rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|found| (found.st_dev, found.st_ino)))
@@ -152,7 +152,7 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let path = above.path().join("q");
         std::fs::create_dir(&path).unwrap();
-        let site = Arc::new(Site::open(path.clone()).unwrap());
+        let site = Arc::new(LockSite::open(path.clone()).unwrap());
         let counting = Arc::new(CountingClock(TestClock::new(), AtomicUsize::new(0)));
         let clock: Arc<dyn Clock> = counting.clone();
         let wait = || {
@@ -184,7 +184,7 @@ mod tests {
             let cleaner = shared_files::open_directory(directory.path()).unwrap();
             rustix::fs::flock(&cleaner, FlockOperation::NonBlockingLockExclusive).is_ok()
         };
-        let sites = [(); 2].map(|()| Site::open(directory.path().to_owned()).unwrap());
+        let sites = [(); 2].map(|()| LockSite::open(directory.path().to_owned()).unwrap());
         assert!(!is_free());
         drop(sites);
         assert!(is_free());

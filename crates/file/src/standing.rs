@@ -12,10 +12,10 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Liveness, LivenessAt, LossReason, Revocation, SafeUntil, SessionBond, Standing};
 use rustix::io::Errno;
 
-use crate::inner::Inner;
+use crate::inner::FileSessionState;
 use crate::pipe::{Pipe, PipeState};
 use crate::request;
-use crate::watch::{Topic, Watch, Watches};
+use crate::watch::{FileWatch, SessionWatches, WatchTopic};
 
 /// How old the look may be by which a turn begins or ends.
 ///
@@ -26,11 +26,11 @@ const LOOK_AGE_MAX: Duration = Duration::from_micros(50);
 
 /// One place of a session.
 pub(crate) struct FileStanding {
-    place: Arc<Place>,
-    watches: Arc<Watches>,
+    place: Arc<StandingPlace>,
+    watches: Arc<SessionWatches>,
 }
 
-struct Place {
+struct StandingPlace {
     bond: SessionBond,
     clock: Arc<dyn Clock>,
     pipe: Arc<Pipe>,
@@ -40,14 +40,14 @@ struct Place {
 }
 
 impl FileStanding {
-    pub(crate) fn new(session: &Inner, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
+    pub(crate) fn new(session: &FileSessionState, pipe: Arc<Pipe>, watches: Arc<SessionWatches>) -> Self {
         let (bond, clock) = (session.bond().clone(), session.base().clock().clone());
         let (lost, stood_at_nanos) = (OnceLock::new(), AtomicU64::new(0));
-        Self { place: Arc::new(Place { bond, clock, pipe, lost, stood_at_nanos }), watches }
+        Self { place: Arc::new(StandingPlace { bond, clock, pipe, lost, stood_at_nanos }), watches }
     }
 }
 
-impl Place {
+impl StandingPlace {
     fn liveness(&self) -> Liveness {
         if let Some(&reason) = self.lost.get() {
             return Liveness::Lost(reason);
@@ -65,7 +65,7 @@ impl Place {
         Liveness::Lost(*self.lost.get_or_init(|| reason))
     }
 
-    /// As [`Place::liveness`], by a look that is young enough at `now`.
+    /// As [`StandingPlace::liveness`], by a look that is young enough at `now`.
     fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
         let stood_at = BootInstant::from_nanos(self.stood_at_nanos.load(Ordering::Relaxed));
         // What happens within this process needs no look.
@@ -82,7 +82,7 @@ impl Place {
     }
 
     /// Waits until the pipe no longer stands in the queue.
-    async fn removed(&self, watches: &Watches) {
+    async fn removed(&self, watches: &SessionWatches) {
         if !self.pipe.stands() {
             return;
         }
@@ -98,7 +98,7 @@ impl Place {
     }
 
     /// Waits until a request was left; `None` if the place was left or lost.
-    async fn asked(&self, watches: &Watches) -> Option<Revocation> {
+    async fn asked(&self, watches: &SessionWatches) -> Option<Revocation> {
         let mut watch = self.watch(watches)?;
         while self.pipe.stands() {
             if let Some(revocation) = request::read(self.pipe.site().directory(), self.pipe.name().ticket) {
@@ -110,8 +110,9 @@ impl Place {
     }
 
     /// Watches the pipe; `None` if we left.
-    fn watch(&self, watches: &Watches) -> Option<Watch> {
-        let watch: Option<Result<Watch, Errno>> = self.pipe.with_path(|path| watches.watch(path, Topic::Contender));
+    fn watch(&self, watches: &SessionWatches) -> Option<FileWatch> {
+        let watch: Option<Result<FileWatch, Errno>> =
+            self.pipe.with_path(|path| watches.watch(path, WatchTopic::Contender));
         watch?.ok()
     }
 }

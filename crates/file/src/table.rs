@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockkeeper_core::{Part, QueueName, Ticket};
 use tokio::sync::oneshot;
 
-use crate::gate::Gate;
+use crate::gate::QueueGate;
 use crate::pipe::Pipe;
 
 /// How many locks' queues a session keeps open in which it has no place, so that locking again costs few system calls;
@@ -15,24 +15,24 @@ const IDLE_QUEUES_MAX: usize = 32;
 
 /// One session's places and open queues.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct PlaceTable {
     closed: bool,
-    places: BTreeMap<Ticket, (QueueName, Place)>,
-    queues: BTreeMap<QueueName, Slot>,
+    places: BTreeMap<Ticket, (QueueName, TablePlace)>,
+    queues: BTreeMap<QueueName, QueueSlot>,
     /// The queues without a place, in the order in which they became so.
     idle: BTreeMap<u64, QueueName>,
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Slot {
-    gate: Arc<Gate>,
+struct QueueSlot {
+    gate: Arc<QueueGate>,
     places: usize,
     idle_since: Option<u64>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum TablePlace {
     /// Its entry has done nothing yet.
     Waiting,
     /// Its entry is being made. Not empty if it was withdrawn meanwhile: then these wait for its undoing.
@@ -43,7 +43,7 @@ enum Place {
     Writing(Vec<oneshot::Sender<()>>),
 }
 
-impl Place {
+impl TablePlace {
     /// Tells whether the entry is being made, and still wanted.
     fn is_being_made(&self) -> bool {
         matches!(self, Self::Entering(reports) if reports.is_empty())
@@ -56,7 +56,7 @@ pub(crate) struct Closed;
 
 /// What is left to do for a withdrawal.
 #[derive(Debug)]
-pub(crate) enum Leaving {
+pub(crate) enum WithdrawalStep {
     /// Nothing: it never came to be, and never will.
     Over,
     /// This session has no such place.
@@ -72,27 +72,32 @@ pub(crate) enum Leaving {
 pub(crate) struct Remains {
     pub(crate) pipes: Vec<Arc<Pipe>>,
     pub(crate) undone: Vec<oneshot::Receiver<()>>,
-    pub(crate) gates: Vec<Arc<Gate>>,
+    pub(crate) gates: Vec<Arc<QueueGate>>,
 }
 
-impl Table {
+impl PlaceTable {
     /// Notes tickets and returns the gate of their lock.
-    pub(crate) fn admit(&mut self, tickets: &[Ticket], queue: &QueueName) -> Result<Arc<Gate>, Closed> {
-        self.note(tickets, queue, || Place::Waiting)
+    pub(crate) fn admit(&mut self, tickets: &[Ticket], queue: &QueueName) -> Result<Arc<QueueGate>, Closed> {
+        self.note(tickets, queue, || TablePlace::Waiting)
     }
 
     /// Notes that a value is to be written under this ticket, and returns the gate of its lock.
-    pub(crate) fn admit_write(&mut self, ticket: Ticket, queue: &QueueName) -> Result<Arc<Gate>, Closed> {
-        self.note(&[ticket], queue, || Place::Writing(Vec::new()))
+    pub(crate) fn admit_write(&mut self, ticket: Ticket, queue: &QueueName) -> Result<Arc<QueueGate>, Closed> {
+        self.note(&[ticket], queue, || TablePlace::Writing(Vec::new()))
     }
 
-    fn note(&mut self, tickets: &[Ticket], queue: &QueueName, place: impl Fn() -> Place) -> Result<Arc<Gate>, Closed> {
+    fn note(
+        &mut self,
+        tickets: &[Ticket],
+        queue: &QueueName,
+        place: impl Fn() -> TablePlace,
+    ) -> Result<Arc<QueueGate>, Closed> {
         if self.closed {
             return Err(Closed);
         }
         let lock = queue.with_part(Part::Line);
-        let slot = self.queues.entry(lock.clone()).or_insert_with(|| Slot {
-            gate: Arc::new(Gate::new(lock.clone())),
+        let slot = self.queues.entry(lock.clone()).or_insert_with(|| QueueSlot {
+            gate: Arc::new(QueueGate::new(lock.clone())),
             places: 0,
             idle_since: None,
         });
@@ -109,8 +114,8 @@ impl Table {
     /// Begins to make an entry; `false` if it was withdrawn.
     pub(crate) fn begin(&mut self, ticket: Ticket) -> bool {
         match self.places.get_mut(&ticket) {
-            Some((_, place @ Place::Waiting)) => {
-                *place = Place::Entering(Vec::new());
+            Some((_, place @ TablePlace::Waiting)) => {
+                *place = TablePlace::Entering(Vec::new());
                 true
             }
             _ => false,
@@ -122,7 +127,7 @@ impl Table {
         if let Some((_, place)) = self.places.get_mut(&ticket)
             && place.is_being_made()
         {
-            *place = Place::Waiting;
+            *place = TablePlace::Waiting;
         }
     }
 
@@ -130,7 +135,7 @@ impl Table {
     pub(crate) fn settle(&mut self, ticket: Ticket, pipe: &Arc<Pipe>) -> bool {
         match self.places.get_mut(&ticket) {
             Some((_, place)) if place.is_being_made() => {
-                *place = Place::Standing(pipe.clone());
+                *place = TablePlace::Standing(pipe.clone());
                 true
             }
             _ => false,
@@ -138,32 +143,32 @@ impl Table {
     }
 
     /// Forgets a ticket whose entry was not made or was undone; returns a queue that is to be retired, if any.
-    pub(crate) fn forget(&mut self, ticket: Ticket) -> Option<Arc<Gate>> {
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> Option<Arc<QueueGate>> {
         let (queue, _place) = self.places.remove(&ticket)?;
         self.release(&queue.with_part(Part::Line))
     }
 
     /// Withdraws a ticket; returns a queue that is to be retired as well, if any.
-    pub(crate) fn withdraw(&mut self, queue: &QueueName, ticket: Ticket) -> (Leaving, Option<Arc<Gate>>) {
+    pub(crate) fn withdraw(&mut self, queue: &QueueName, ticket: Ticket) -> (WithdrawalStep, Option<Arc<QueueGate>>) {
         match self.places.get_mut(&ticket).filter(|(place_of, _)| place_of == queue) {
-            None => (Leaving::Unknown, None),
-            Some((_, Place::Entering(reports) | Place::Writing(reports))) => {
+            None => (WithdrawalStep::Unknown, None),
+            Some((_, TablePlace::Entering(reports) | TablePlace::Writing(reports))) => {
                 let (report, undone) = oneshot::channel();
                 reports.push(report);
-                (Leaving::Undone(undone), None)
+                (WithdrawalStep::Undone(undone), None)
             }
-            Some((_, Place::Waiting)) => (Leaving::Over, self.forget(ticket)),
-            Some((_, Place::Standing(pipe))) => {
+            Some((_, TablePlace::Waiting)) => (WithdrawalStep::Over, self.forget(ticket)),
+            Some((_, TablePlace::Standing(pipe))) => {
                 let pipe = pipe.clone();
-                (Leaving::Leave(pipe), self.forget(ticket))
+                (WithdrawalStep::Leave(pipe), self.forget(ticket))
             }
         }
     }
 
     /// Forgets a place that outlives us and stays; returns a queue that is to be retired, if any.
-    pub(crate) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Arc<Gate>> {
+    pub(crate) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Arc<QueueGate>> {
         match self.places.get(&ticket) {
-            Some((place_of, Place::Standing(pipe))) if place_of == queue && pipe.name().is_frozen => {
+            Some((place_of, TablePlace::Standing(pipe))) if place_of == queue && pipe.name().is_frozen => {
                 self.forget(ticket)
             }
             _ => None,
@@ -182,13 +187,13 @@ impl Table {
 
     /// Tells whether a place of ours stands under this ticket.
     pub(crate) fn stands(&self, ticket: Ticket) -> bool {
-        matches!(self.places.get(&ticket), Some((_, Place::Standing(_))))
+        matches!(self.places.get(&ticket), Some((_, TablePlace::Standing(_))))
     }
 
     /// Returns our pipe under this ticket, if it stands.
     pub(crate) fn pipe(&self, ticket: Ticket) -> Option<Arc<Pipe>> {
         match self.places.get(&ticket) {
-            Some((_, Place::Standing(pipe))) => Some(pipe.clone()),
+            Some((_, TablePlace::Standing(pipe))) => Some(pipe.clone()),
             _ => None,
         }
     }
@@ -201,11 +206,11 @@ impl Table {
         for (ticket, queue) in places {
             let (leaving, retired) = self.withdraw(&queue, ticket);
             match leaving {
-                Leaving::Over | Leaving::Unknown => {}
+                WithdrawalStep::Over | WithdrawalStep::Unknown => {}
                 // One that was frozen outlives us.
-                Leaving::Leave(pipe) if pipe.name().is_frozen => {}
-                Leaving::Leave(pipe) => remains.pipes.push(pipe),
-                Leaving::Undone(undone) => remains.undone.push(undone),
+                WithdrawalStep::Leave(pipe) if pipe.name().is_frozen => {}
+                WithdrawalStep::Leave(pipe) => remains.pipes.push(pipe),
+                WithdrawalStep::Undone(undone) => remains.undone.push(undone),
             }
             remains.gates.extend(retired);
         }
@@ -216,10 +221,10 @@ impl Table {
 
     /// Gives up the values that are still to be written, so that they never are; of a closed session.
     pub(crate) fn abandon_writes(&mut self) {
-        self.places.retain(|_, (_, place)| !matches!(place, Place::Writing(_)));
+        self.places.retain(|_, (_, place)| !matches!(place, TablePlace::Writing(_)));
     }
 
-    fn release(&mut self, lock: &QueueName) -> Option<Arc<Gate>> {
+    fn release(&mut self, lock: &QueueName) -> Option<Arc<QueueGate>> {
         let slot = self.queues.get_mut(lock)?;
         slot.places -= 1;
         if slot.places > 0 {
@@ -250,19 +255,21 @@ mod tests {
 
     #[test]
     fn an_entry_withdrawn_before_it_began_is_never_made() {
-        let mut table = Table::default();
+        let mut table = PlaceTable::default();
         table.admit(&[ticket(1)], &queue(1)).unwrap();
-        assert!(matches!(table.withdraw(&queue(1), ticket(1)).0, Leaving::Over));
+        assert!(matches!(table.withdraw(&queue(1), ticket(1)).0, WithdrawalStep::Over));
         assert!(!table.begin(ticket(1)));
-        assert!(matches!(table.withdraw(&queue(1), ticket(1)).0, Leaving::Unknown));
+        assert!(matches!(table.withdraw(&queue(1), ticket(1)).0, WithdrawalStep::Unknown));
     }
 
     #[test]
     fn an_entry_withdrawn_while_it_is_made_is_reported_when_it_is_undone() {
-        let mut table = Table::default();
+        let mut table = PlaceTable::default();
         table.admit(&[ticket(1)], &queue(1)).unwrap();
         assert!(table.begin(ticket(1)));
-        let (Leaving::Undone(mut undone), _) = table.withdraw(&queue(1), ticket(1)) else { panic!("it is being made") };
+        let (WithdrawalStep::Undone(mut undone), _) = table.withdraw(&queue(1), ticket(1)) else {
+            panic!("it is being made")
+        };
         assert!(matches!(undone.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
         table.forget(ticket(1));
         assert!(matches!(undone.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
@@ -270,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_queue_that_was_idle_longest_is_retired_first_and_one_with_a_place_never() {
-        let mut table = Table::default();
+        let mut table = PlaceTable::default();
         table.admit(&[ticket(0)], &queue(0)).unwrap();
         for number in 1..=IDLE_QUEUES_MAX {
             table.admit(&[ticket(number as u128)], &queue(number)).unwrap();
@@ -287,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_closed_session_admits_no_entry() {
-        let mut table = Table::default();
+        let mut table = PlaceTable::default();
         table.admit(&[ticket(1)], &queue(1)).unwrap();
         let remains = table.close();
         assert_eq!(remains.gates.len(), 1);

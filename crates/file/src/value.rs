@@ -15,14 +15,14 @@ use lockkeeper_core::{
 };
 use rustix::io::Errno;
 
-use crate::attempt::Attempt;
+use crate::attempt::AttemptOutcome;
 use crate::counter::{Counter, Numbering};
 use crate::directory::{QueueDirectory, value_name};
 use crate::errors::failed;
-use crate::inner::Inner;
+use crate::inner::FileSessionState;
 use crate::locked;
-use crate::pending::Writing;
-use crate::shared_files::{self, Durability, Patience};
+use crate::pending::WriteCall;
+use crate::shared_files::{self, FileDurability, Patience};
 
 /// What the file begins with.
 const MAGIC: &str = "lockkeeper ";
@@ -43,7 +43,7 @@ pub(crate) fn check(value: Option<&[u8]>) -> Result<()> {
 }
 
 /// Reads the value of a queue.
-pub(crate) fn read(session: &Inner, queue: &QueueName) -> Result<Option<Value>> {
+pub(crate) fn read(session: &FileSessionState, queue: &QueueName) -> Result<Option<Value>> {
     session.check_bond(Operation::Value)?;
     match session.open_directory(queue, Operation::Value)? {
         Some(directory) => read_in(&directory, &session.base().queue_path(queue), queue.part()),
@@ -78,15 +78,15 @@ fn compose(version: u64, bytes: &[u8]) -> Vec<u8> {
     content
 }
 
-impl Writing {
+impl WriteCall {
     /// Writes the value, if it is as expected; under the lock's flock, on a thread that may wait.
     pub(crate) fn write(
         &self,
-        session: &Inner,
+        session: &FileSessionState,
         directory: &QueueDirectory,
         counter: &Mutex<Counter>,
         patience: Patience<'_>,
-    ) -> Result<Attempt<Option<ValueVersion>>> {
+    ) -> Result<AttemptOutcome<Option<ValueVersion>>> {
         let path = session.base().queue_path(&self.queue);
         let fail = |what, errno| failed(Operation::Value, what, &path, errno);
         let found = read_in(directory.directory(), &path, self.queue.part())?.map(|value| value.version);
@@ -96,35 +96,35 @@ impl Writing {
             Expected::Version(version) => found == Some(version),
         };
         if !is_expected {
-            return Ok(Attempt::Done(None));
+            return Ok(AttemptOutcome::Done(None));
         }
         let listing = match directory.list() {
-            Err(Errno::NOENT) => return Ok(Attempt::Removed),
+            Err(Errno::NOENT) => return Ok(AttemptOutcome::Removed),
             listing => listing.map_err(|errno| fail("list the directory", errno))?,
         };
         directory.tidy(&listing);
         let floor = listing.contenders.last().map_or(0, |last| last.token().as_u64());
         let floor = floor.max(found.and_then(|ValueVersion(version)| u64::try_from(version).ok()).unwrap_or(0));
         let Numbering::Number(version) = locked(counter).next(floor, patience)? else {
-            return Ok(Attempt::Busy);
+            return Ok(AttemptOutcome::Busy);
         };
         // From here on nothing waits for another process, so a session that is being closed waits for this.
         if !session.table().is_wanted(self.ticket) {
-            return Ok(Attempt::Withdrawn);
+            return Ok(AttemptOutcome::Withdrawn);
         }
         let name = value_name(self.queue.part());
         let lasts = self.queue.part() == Part::Line;
         let replaced = match &self.value {
             Some(bytes) => {
                 let content = compose(version, bytes);
-                let durability = if lasts { Durability::Disk } else { Durability::Process };
+                let durability = if lasts { FileDurability::Disk } else { FileDurability::Process };
                 shared_files::replace(directory.directory(), name, &content, directory.access(), durability).map(drop)
             }
             None => directory.remove(name),
         };
         match replaced {
             Ok(()) => {}
-            Err(Errno::NOENT) => return Ok(Attempt::Removed),
+            Err(Errno::NOENT) => return Ok(AttemptOutcome::Removed),
             Err(errno) => return Err(fail("write the value in", errno)),
         }
         if lasts {
@@ -133,7 +133,7 @@ impl Writing {
                 Error::unknown(ErrorKind::Backend, Operation::Value, message).caused_by(std::io::Error::from(errno))
             })?;
         }
-        Ok(Attempt::Done(Some(ValueVersion(version.into()))))
+        Ok(AttemptOutcome::Done(Some(ValueVersion(version.into()))))
     }
 }
 

@@ -36,7 +36,7 @@ const CLOSED_MAX: usize = 64;
 
 /// A session's inotify instances: one for each runtime that waits.
 #[derive(Debug)]
-pub(crate) struct Watches {
+pub(crate) struct SessionWatches {
     instances: Mutex<Instances>,
     clock: Arc<dyn Clock>,
 }
@@ -52,20 +52,20 @@ struct Instances {
 struct Instance {
     /// A receiver of bytes from a file descriptor, which is all that the runtime has to know of it.
     inotify: Receiver,
-    subjects: Mutex<BTreeMap<i32, Subject>>,
+    subjects: Mutex<BTreeMap<i32, WatchSubject>>,
 }
 
 /// What one inotify watch is about.
 #[derive(Debug)]
-struct Subject {
-    topic: Topic,
+struct WatchSubject {
+    topic: WatchTopic,
     watches: usize,
-    events: Arc<Events>,
+    events: Arc<SubjectEvents>,
 }
 
 /// The events of one subject.
 #[derive(Debug, Default)]
-struct Events {
+struct SubjectEvents {
     log: Mutex<EventLog>,
     added: Notify,
 }
@@ -84,7 +84,7 @@ struct EventLog {
 
 /// What has changed since a watcher last looked.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct WatchChange {
     /// The directory may be another one by now, or none.
     pub(crate) is_unsettled: bool,
     /// The files of the directory that a writer has closed. The kernel reports a close before it is done: what such a
@@ -96,7 +96,7 @@ pub(crate) struct Change {
 
 /// A watch for changes of one file or directory, from the moment it was made.
 #[derive(Debug)]
-pub(crate) enum Watch {
+pub(crate) enum FileWatch {
     /// The kernel reports them.
     Inotify(InotifyWatch),
     /// It does not, so we look from time to time.
@@ -111,14 +111,14 @@ pub(crate) enum Watch {
 pub(crate) struct InotifyWatch {
     instance: Arc<Instance>,
     descriptor: i32,
-    events: Arc<Events>,
+    events: Arc<SubjectEvents>,
     /// The last event that was taken.
     last_event: u64,
 }
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Topic {
+pub(crate) enum WatchTopic {
     /// One contender: that its name goes, which is a change of its attributes, and that a process knocks, which is the
     /// closing of a write end.
     Contender,
@@ -128,7 +128,7 @@ pub(crate) enum Topic {
     Queues,
 }
 
-impl Topic {
+impl WatchTopic {
     fn flags(self) -> WatchFlags {
         let names = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
         let itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
@@ -152,7 +152,7 @@ impl Topic {
     }
 }
 
-impl Watches {
+impl SessionWatches {
     /// Prepares to watch; nothing is opened yet.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { instances: Mutex::default(), clock }
@@ -160,14 +160,14 @@ impl Watches {
 
     /// Watches from now on; on a runtime with its I/O driver, and with its time driver if the kernel gives no inotify.
     /// Fails only if there is no such file.
-    pub(crate) fn watch(&self, path: &str, topic: Topic) -> Result<Watch, Errno> {
+    pub(crate) fn watch(&self, path: &str, topic: WatchTopic) -> Result<FileWatch, Errno> {
         match self.here().and_then(|instance| InotifyWatch::new(instance, path, topic)) {
-            Ok(watch) => Ok(Watch::Inotify(watch)),
+            Ok(watch) => Ok(FileWatch::Inotify(watch)),
             Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => Err(errno),
             Err(errno) => {
                 warn_once(errno);
                 let clock = self.clock.clone();
-                Ok(Watch::Clock { look_at: clock.now().saturating_add(LOOK_INTERVAL), clock })
+                Ok(FileWatch::Clock { look_at: clock.now().saturating_add(LOOK_INTERVAL), clock })
             }
         }
     }
@@ -191,26 +191,26 @@ impl Watches {
     }
 }
 
-impl Watch {
+impl FileWatch {
     /// Waits until something has changed.
-    pub(crate) async fn changed(&mut self) -> Change {
+    pub(crate) async fn changed(&mut self) -> WatchChange {
         match self {
             Self::Inotify(watch) => watch.changed().await,
             Self::Clock { clock, look_at } => {
                 clock.sleep_until(*look_at).await;
                 *look_at = clock.now().saturating_add(LOOK_INTERVAL);
-                Change { is_unsettled: true, ..Change::default() }
+                WatchChange { is_unsettled: true, ..WatchChange::default() }
             }
         }
     }
 }
 
 impl InotifyWatch {
-    fn new(instance: Arc<Instance>, path: &str, topic: Topic) -> Result<Self, Errno> {
+    fn new(instance: Arc<Instance>, path: &str, topic: WatchTopic) -> Result<Self, Errno> {
         let mut subjects = locked(&instance.subjects);
         let descriptor = inotify::add_watch(&instance.inotify, path, topic.flags())?;
         let subject =
-            subjects.entry(descriptor).or_insert_with(|| Subject { topic, watches: 0, events: Arc::default() });
+            subjects.entry(descriptor).or_insert_with(|| WatchSubject { topic, watches: 0, events: Arc::default() });
         subject.watches += 1;
         let events = subject.events.clone();
         let last_event = locked(&events.log).events;
@@ -218,7 +218,7 @@ impl InotifyWatch {
         Ok(Self { instance, descriptor, events, last_event })
     }
 
-    async fn changed(&mut self) -> Change {
+    async fn changed(&mut self) -> WatchChange {
         loop {
             let added = self.events.added.notified();
             tokio::pin!(added);
@@ -286,13 +286,13 @@ impl Instance {
 
 impl EventLog {
     /// Notes an event; `false` if no watcher needs it.
-    fn add(&mut self, topic: Topic, events: ReadFlags, file_name: Option<&str>) -> bool {
+    fn add(&mut self, topic: WatchTopic, events: ReadFlags, file_name: Option<&str>) -> bool {
         let is_closed = events.contains(ReadFlags::CLOSE_WRITE);
         if file_name.is_some_and(|name| topic.ignores(name, is_closed)) {
             return false;
         }
         self.events += 1;
-        let is_of_itself = file_name.is_none_or(|name| topic == Topic::Queues || name == ENTER);
+        let is_of_itself = file_name.is_none_or(|name| topic == WatchTopic::Queues || name == ENTER);
         if is_of_itself && !is_closed {
             self.unsettled_by = self.events;
         }
@@ -316,13 +316,13 @@ impl EventLog {
     }
 
     /// Returns what has changed since the event `last`, and moves `last` on.
-    fn since(&self, last: &mut u64) -> Option<Change> {
+    fn since(&self, last: &mut u64) -> Option<WatchChange> {
         if self.events == *last {
             return None;
         }
         let since = std::mem::replace(last, self.events);
         let closed = self.closed.iter().filter(|(event, _)| *event > since).map(|(_, name)| name.clone());
-        Some(Change {
+        Some(WatchChange {
             is_unsettled: self.unsettled_by > since,
             closed: closed.collect(),
             more_closed: self.forgotten > since,
@@ -344,19 +344,19 @@ mod tests {
     #[test]
     fn what_is_being_prepared_is_not_reported_and_what_is_closed_is_reported_by_name() {
         let (mut log, mut last) = (EventLog::default(), 0);
-        assert!(!log.add(Topic::Lock, ReadFlags::CREATE, Some(".new-1")));
-        assert!(!log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some(ENTER)));
+        assert!(!log.add(WatchTopic::Lock, ReadFlags::CREATE, Some(".new-1")));
+        assert!(!log.add(WatchTopic::Lock, ReadFlags::CLOSE_WRITE, Some(ENTER)));
         assert_eq!(log.since(&mut last), None);
         assert!(
-            log.add(Topic::Lock, ReadFlags::MOVED_TO, Some("a"))
-                && log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"))
+            log.add(WatchTopic::Lock, ReadFlags::MOVED_TO, Some("a"))
+                && log.add(WatchTopic::Lock, ReadFlags::CLOSE_WRITE, Some("b"))
         );
         let change = log.since(&mut last).unwrap();
-        assert_eq!(change, Change { closed: vec!["b".into()], ..Change::default() });
+        assert_eq!(change, WatchChange { closed: vec!["b".into()], ..WatchChange::default() });
         assert_eq!(log.since(&mut last), None);
-        assert!(log.add(Topic::Queues, ReadFlags::CREATE, Some(".new-1")), "a lock may be called so");
+        assert!(log.add(WatchTopic::Queues, ReadFlags::CREATE, Some(".new-1")), "a lock may be called so");
         assert!(log.since(&mut last).unwrap().is_unsettled);
-        assert!(log.add(Topic::Lock, ReadFlags::DELETE, Some(ENTER)));
+        assert!(log.add(WatchTopic::Lock, ReadFlags::DELETE, Some(ENTER)));
         assert!(log.since(&mut last).unwrap().is_unsettled);
     }
 
@@ -364,11 +364,11 @@ mod tests {
     fn a_watcher_that_is_too_far_behind_is_told_that_there_was_more() {
         let (mut log, mut last) = (EventLog::default(), 0);
         for _ in 0..=CLOSED_MAX {
-            log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("a"));
+            log.add(WatchTopic::Lock, ReadFlags::CLOSE_WRITE, Some("a"));
         }
         let change = log.since(&mut last).unwrap();
         assert_eq!((change.closed.len(), change.more_closed), (CLOSED_MAX, true));
-        log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"));
+        log.add(WatchTopic::Lock, ReadFlags::CLOSE_WRITE, Some("b"));
         let change = log.since(&mut last).unwrap();
         assert_eq!((change.closed, change.more_closed), (vec!["b".into()], false));
         log.lose_track();

@@ -8,7 +8,7 @@ use lockkeeper_core::{Error, ErrorKind, Operation, Result};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::record::{self, BootId, Ceiling, RECORD_BYTES, Record};
+use super::record::{self, BootId, Ceiling, CounterRecord, RECORD_BYTES};
 use crate::base::Base;
 use crate::errors::{errno_of, failed};
 use crate::shared_files::{self, Patience};
@@ -129,7 +129,7 @@ fn take(
     let write = |errno| failed(Operation::Join, "write the counter", path, errno);
     let mut content = [0; RECORD_BYTES + 1];
     let length = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut content, 0)).map_err(read)?;
-    let current = Record::parse(&content[..length]).map_err(|_| damaged(path))?;
+    let current = CounterRecord::parse(&content[..length]).map_err(|_| damaged(path))?;
     let taken = record::take(current, boot, floor, base.clock().unix_time()).map_err(|_| exhausted(path))?;
     if taken.needs_flush {
         if matches!(patience, Patience::Now) {

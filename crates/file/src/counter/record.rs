@@ -51,7 +51,7 @@ pub(crate) enum Ceiling {
 
 /// The counter at one moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct CounterRecord {
     /// The number that was given out last.
     number: u64,
     /// No number above it is given out before a higher ceiling is on the disk.
@@ -71,14 +71,14 @@ pub(crate) struct Exhausted;
 
 /// The next number, and what the file has to say before it may be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct TakenNumber {
     pub(crate) number: u64,
-    pub(crate) record: Record,
+    pub(crate) record: CounterRecord,
     /// Whether the record must be on the disk first.
     pub(crate) needs_flush: bool,
 }
 
-impl Record {
+impl CounterRecord {
     /// Reads a file's content: `None` for one that is empty or was never written.
     pub(crate) fn parse(content: &[u8]) -> Result<Option<Self>, Malformed> {
         if content.iter().all(|byte| *byte == 0) {
@@ -120,7 +120,12 @@ impl Record {
 }
 
 /// Takes the next number, greater than all that were given out before and greater than `floor`.
-pub(crate) fn take(current: Option<Record>, boot: BootId, floor: u64, unix_time: Duration) -> Result<Taken, Exhausted> {
+pub(crate) fn take(
+    current: Option<CounterRecord>,
+    boot: BootId,
+    floor: u64,
+    unix_time: Duration,
+) -> Result<TakenNumber, Exhausted> {
     let (last, ceiling, state) = match current {
         Some(record) if record.boot == boot => (record.number, record.ceiling, record.state),
         // What was given out since the last flush may be lost from the file, but none of it was above the ceiling.
@@ -133,8 +138,8 @@ pub(crate) fn take(current: Option<Record>, boot: BootId, floor: u64, unix_time:
     let number = last.max(floor).checked_add(1).filter(|number| *number <= NUMBER_MAX).ok_or(Exhausted)?;
     let needs_flush = number > ceiling || state == Ceiling::Raised;
     let ceiling = if needs_flush { ceiling.max((number + CEILING_STEP - 1).min(NUMBER_MAX)) } else { ceiling };
-    let record = Record { number, ceiling, boot, state: Ceiling::Certain };
-    Ok(Taken { number, record, needs_flush })
+    let record = CounterRecord { number, ceiling, boot, state: Ceiling::Certain };
+    Ok(TakenNumber { number, record, needs_flush })
 }
 
 /// Where a new counter starts: finer than a lock takes, so that one which is wiped and made anew at once grows, too.
@@ -165,8 +170,8 @@ mod tests {
     }
 
     /// Takes as the file would have it: what was written is read back.
-    fn take_stored(content: &mut Vec<u8>, boot: BootId, floor: u64, unix_time: Duration) -> Taken {
-        let taken = take(Record::parse(content).unwrap(), boot, floor, unix_time).unwrap();
+    fn take_stored(content: &mut Vec<u8>, boot: BootId, floor: u64, unix_time: Duration) -> TakenNumber {
+        let taken = take(CounterRecord::parse(content).unwrap(), boot, floor, unix_time).unwrap();
         *content = taken.record.to_bytes(Ceiling::Certain).to_vec();
         taken
     }
@@ -188,7 +193,7 @@ mod tests {
     #[test]
     fn a_new_counter_starts_from_the_clock() {
         for content in [&[][..], &[0; RECORD_BYTES]] {
-            let taken = take(Record::parse(content).unwrap(), boot('a'), 0, NOW).unwrap();
+            let taken = take(CounterRecord::parse(content).unwrap(), boot('a'), 0, NOW).unwrap();
             assert_eq!((taken.number, taken.needs_flush), ((NOW_MS << 20) + 1, true));
         }
     }
@@ -213,9 +218,9 @@ mod tests {
     #[test]
     fn a_ceiling_whose_flush_was_not_seen_is_flushed_by_the_next() {
         let taken = take(None, boot('a'), 0, NOW).unwrap();
-        let unflushed = Record::parse(&taken.record.to_bytes(Ceiling::Raised)).unwrap();
+        let unflushed = CounterRecord::parse(&taken.record.to_bytes(Ceiling::Raised)).unwrap();
         assert!(take(unflushed, boot('a'), 0, NOW).unwrap().needs_flush);
-        let flushed = Record::parse(&taken.record.to_bytes(Ceiling::Certain)).unwrap();
+        let flushed = CounterRecord::parse(&taken.record.to_bytes(Ceiling::Certain)).unwrap();
         assert!(!take(flushed, boot('a'), 0, NOW).unwrap().needs_flush);
     }
 
@@ -245,13 +250,13 @@ mod tests {
             let good = take(None, boot('a'), 0, NOW).unwrap().record.to_bytes(Ceiling::Certain);
             let mut damaged = good;
             damaged[position] = byte;
-            prop_assert_eq!(Record::parse(&damaged).is_ok(), damaged == good);
-            prop_assert_eq!(Record::parse(&good[..position.max(1)]), Err(Malformed));
+            prop_assert_eq!(CounterRecord::parse(&damaged).is_ok(), damaged == good);
+            prop_assert_eq!(CounterRecord::parse(&good[..position.max(1)]), Err(Malformed));
         }
 
         #[test]
         fn no_content_panics(content: Vec<u8>) {
-            let _ = Record::parse(&content);
+            let _ = CounterRecord::parse(&content);
         }
     }
 }

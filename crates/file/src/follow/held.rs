@@ -18,13 +18,13 @@ const READERS_SHARE: u64 = 4;
 
 /// The holders of all locks, by the names of the locks' directories.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HolderPipes {
     locks: BTreeMap<String, BTreeMap<ContenderId, OwnedFd>>,
     readers: usize,
     readers_max: usize,
 }
 
-impl Default for Held {
+impl Default for HolderPipes {
     fn default() -> Self {
         let files = rustix::process::getrlimit(Resource::Nofile).current;
         let share = files.map_or(READERS_MAX, |files| usize::try_from(files / READERS_SHARE).unwrap_or(READERS_MAX));
@@ -32,7 +32,7 @@ impl Default for Held {
     }
 }
 
-impl Held {
+impl HolderPipes {
     /// Takes in who stands in a lock's directory now; returns the holders that have died since. How one ended that
     /// there was no room to watch is not known, and it counts as none that died.
     pub(super) fn take(
@@ -139,10 +139,11 @@ mod tests {
 
     #[test]
     fn a_holder_that_dies_is_told_from_one_that_leaves_and_one_that_is_broken_whoever_removes_its_name() {
-        let (scene, mut held) = (Scene::new(), Held::default());
+        let (scene, mut held) = (Scene::new(), HolderPipes::default());
         let [dies, leaves, broken, waits] = ["dies", "leaves", "broken", "waits"].map(|id| scene.enter(id));
         let ids = ["dies", "leaves", "broken"];
-        let take = |held: &mut Held, seen: &[ContenderInfo]| held.take("lock", &scene.opened, seen, &scene.looker);
+        let take =
+            |held: &mut HolderPipes, seen: &[ContenderInfo]| held.take("lock", &scene.opened, seen, &scene.looker);
         assert!(take(&mut held, &infos(&ids, &["waits"])).is_empty());
         assert_eq!(held.readers, 3);
         rustix::io::write(&leaves, &[1]).unwrap();
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn half_of_the_pipes_are_closed_where_the_process_has_no_file_left_until_there_is_none() {
-        let (scene, mut held) = (Scene::new(), Held::default());
+        let (scene, mut held) = (Scene::new(), HolderPipes::default());
         let pipes = ["a", "b", "c"].map(|id| scene.enter(id));
         for lock in ["a", "b", "c"] {
             assert!(held.take(lock, &scene.opened, &infos(&[lock], &[]), &scene.looker).is_empty());
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_holder_whose_directory_has_gone_is_known_by_its_pipe_and_one_without_room_is_not_known() {
-        let (scene, mut held) = (Scene::new(), Held { readers_max: 2, ..Held::default() });
+        let (scene, mut held) = (Scene::new(), HolderPipes { readers_max: 2, ..HolderPipes::default() });
         let [first, second, third] = ["a", "b", "c"].map(|id| scene.enter(id));
         assert!(held.take("lock", &scene.opened, &infos(&["a", "b", "c"], &[]), &scene.looker).is_empty());
         assert_eq!(held.readers, 2);

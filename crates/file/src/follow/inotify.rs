@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
 use crate::errors::errno_of;
-use crate::follow::watch_table::Subject;
+use crate::follow::watch_table::FollowSubject;
 
 /// The room for events that are read at once, in bytes: at least sixty of them with the longest names.
 const EVENTS_BYTES: usize = 16 * 1024;
@@ -27,7 +27,7 @@ impl Inotify {
     }
 
     /// Watches a file or a directory from now on.
-    pub(super) fn watch(&self, path: &Path, subject: &Subject) -> Result<i32, Errno> {
+    pub(super) fn watch(&self, path: &Path, subject: &FollowSubject) -> Result<i32, Errno> {
         let inotify = self.inotify.as_ref().ok_or(Errno::MFILE)?;
         inotify::add_watch(inotify, path, flags(subject))
     }
@@ -75,14 +75,16 @@ impl Inotify {
     }
 }
 
-fn flags(subject: &Subject) -> WatchFlags {
+fn flags(subject: &FollowSubject) -> WatchFlags {
     let names = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
     let itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
     match subject {
-        Subject::Base => names | itself,
+        FollowSubject::Base => names | itself,
         // Whether we may look into a lock's directory is one of its attributes.
-        Subject::Queues => names | itself | WatchFlags::ATTRIB,
+        FollowSubject::Queues => names | itself | WatchFlags::ATTRIB,
         // The time of a grant is an attribute of a pipe, and a pipe without a name is of no interest any more.
-        Subject::Lock(_) => names | itself | WatchFlags::ATTRIB | WatchFlags::CLOSE_WRITE | WatchFlags::EXCL_UNLINK,
+        FollowSubject::Lock(_) => {
+            names | itself | WatchFlags::ATTRIB | WatchFlags::CLOSE_WRITE | WatchFlags::EXCL_UNLINK
+        }
     }
 }

@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use crate::base::Base;
 use crate::contender_state::ContenderState;
 use crate::directory;
-use crate::ending::Ending;
+use crate::ending::EndingContender;
 use crate::entry_name::EntryName;
 use crate::errors::errno_of;
-use crate::follow::held::Held;
+use crate::follow::held::HolderPipes;
 use crate::follow::watch_table::Due;
 use crate::pipe::Looker;
 use crate::showing::{info, listed};
@@ -26,19 +26,19 @@ const ENDINGS_MAX: usize = 256;
 
 /// All locks that are followed and have a directory.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FollowedLocks {
     base: Arc<Base>,
     looker: Arc<Looker>,
     scope: Scope,
     /// By the names of their directories.
-    locks: BTreeMap<String, Lock>,
+    locks: BTreeMap<String, FollowedLock>,
     /// Contenders that may be about to end, each with its lock.
-    endings: Vec<(String, Ending)>,
-    held: Held,
+    endings: Vec<(String, EndingContender)>,
+    held: HolderPipes,
 }
 
 #[derive(Debug)]
-struct Lock {
+struct FollowedLock {
     name: QueueName,
     seen: Vec<ContenderInfo>,
     /// When a name in the directory was made or removed last, before it was looked at.
@@ -50,7 +50,7 @@ type Modified = (i64, i64);
 
 /// What a look at a lock has shown.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct LockLook {
     /// The lock, if it is not as it was seen last.
     pub(super) now: Option<LockSnapshot>,
     /// Whether there is no directory, or none that we may look into.
@@ -61,9 +61,9 @@ pub(super) struct Looked {
     pub(super) is_short: bool,
 }
 
-impl Known {
+impl FollowedLocks {
     pub(super) fn new(base: Arc<Base>, looker: Arc<Looker>, scope: Scope) -> Self {
-        Self { base, looker, scope, locks: BTreeMap::new(), endings: Vec::new(), held: Held::default() }
+        Self { base, looker, scope, locks: BTreeMap::new(), endings: Vec::new(), held: HolderPipes::default() }
     }
 
     /// Returns where the directory of a lock lies.
@@ -96,7 +96,7 @@ impl Known {
     }
 
     /// Looks at a lock, and at those of its contenders that are new or are due.
-    pub(super) fn look(&mut self, lock: &str, due: &Due) -> Result<Looked, Errno> {
+    pub(super) fn look(&mut self, lock: &str, due: &Due) -> Result<LockLook, Errno> {
         match self.look_once(lock, due) {
             // To see who holds is worth more than to see how holders end.
             Err(Errno::MFILE | Errno::NFILE) if self.held.make_room() => self.look_once(lock, due),
@@ -104,7 +104,7 @@ impl Known {
         }
     }
 
-    fn look_once(&mut self, lock: &str, due: &Due) -> Result<Looked, Errno> {
+    fn look_once(&mut self, lock: &str, due: &Due) -> Result<LockLook, Errno> {
         let path = self.path(lock);
         let modified = modified(&path);
         let name = directory::name_of(self.base.queues(), lock).filter(|name| self.is_followed(name));
@@ -137,8 +137,8 @@ impl Known {
         let lost = self.held.take(lock, &opened, &seen, &self.looker);
         let now = (is_stale && (is_inhabited || was_inhabited))
             .then(|| LockSnapshot::new(name.clone(), seen.clone()).losing(lost));
-        self.locks.insert(lock.to_owned(), Lock { name, seen, modified });
-        Ok(Looked { now, is_gone: false, is_inhabited, is_short })
+        self.locks.insert(lock.to_owned(), FollowedLock { name, seen, modified });
+        Ok(LockLook { now, is_gone: false, is_inhabited, is_short })
     }
 
     /// Watches a contender until its end; `false` if there is no room for that.
@@ -149,7 +149,7 @@ impl Known {
         if self.endings.len() >= ENDINGS_MAX {
             return false;
         }
-        match Ending::of(directory, name) {
+        match EndingContender::of(directory, name) {
             Ok(ending) => {
                 self.endings.extend(ending.map(|ending| (lock.to_owned(), ending)));
                 true
@@ -159,12 +159,12 @@ impl Known {
     }
 
     /// Forgets a lock that has no directory.
-    fn lose(&mut self, lock: &str) -> Looked {
+    fn lose(&mut self, lock: &str) -> LockLook {
         self.endings.retain(|(of, _)| of != lock);
         let lost = self.held.lose(lock, &self.looker);
         let known = self.locks.remove(lock).filter(|known| !known.seen.is_empty());
         let now = known.map(|known| LockSnapshot::new(known.name, Vec::new()).losing(lost));
-        Looked { now, is_gone: true, ..Looked::default() }
+        LockLook { now, is_gone: true, ..LockLook::default() }
     }
 
     /// Shows all locks with contenders.
@@ -184,7 +184,7 @@ impl Known {
     }
 
     /// Is ready when a contender has ended that might: the contender and its lock.
-    pub(super) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<(String, Ending)> {
+    pub(super) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<(String, EndingContender)> {
         let ended = self.endings.iter().position(|(_, ending)| ending.poll(&self.looker, context).is_ready());
         ended.map_or(Poll::Pending, |at| Poll::Ready(self.endings.swap_remove(at)))
     }

@@ -12,7 +12,7 @@ const NAMES_MAX: usize = 1_000;
 
 /// What an inotify watch is about.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Subject {
+pub(super) enum FollowSubject {
     /// The base directory.
     Base,
     /// The directory of all locks.
@@ -60,18 +60,18 @@ impl Due {
 
 /// The watches, and what they have reported.
 #[derive(Debug, Default)]
-pub(super) struct WatchTable {
-    subjects: BTreeMap<i32, Subject>,
+pub(super) struct FollowWatches {
+    subjects: BTreeMap<i32, FollowSubject>,
     /// By which watch a lock's directory is watched, as far as is known.
     watched: BTreeMap<String, i32>,
     due: BTreeMap<String, Due>,
     begins_anew: bool,
 }
 
-impl WatchTable {
+impl FollowWatches {
     /// Notes a watch.
-    pub(super) fn watch(&mut self, descriptor: i32, subject: Subject) {
-        if let Subject::Lock(lock) = &subject {
+    pub(super) fn watch(&mut self, descriptor: i32, subject: FollowSubject) {
+        if let FollowSubject::Lock(lock) = &subject {
             self.watched.insert(lock.clone(), descriptor);
         }
         self.subjects.insert(descriptor, subject);
@@ -80,7 +80,7 @@ impl WatchTable {
     /// Forgets by which watch a lock is watched, and returns it if it is of no use any more.
     pub(super) fn unwatch(&mut self, lock: &str) -> Option<i32> {
         let descriptor = self.watched.remove(lock)?;
-        let is_of_it = self.subjects.get(&descriptor) == Some(&Subject::Lock(lock.to_owned()));
+        let is_of_it = self.subjects.get(&descriptor) == Some(&FollowSubject::Lock(lock.to_owned()));
         is_of_it.then(|| self.subjects.remove(&descriptor)).flatten().map(|_| descriptor)
     }
 
@@ -107,20 +107,20 @@ impl WatchTable {
             self.subjects.remove(&descriptor);
         }
         match (subject, name) {
-            (Subject::Base, Some(name)) => self.begins_anew |= name == QUEUES,
-            (Subject::Queues, Some(lock)) => {
+            (FollowSubject::Base, Some(name)) => self.begins_anew |= name == QUEUES,
+            (FollowSubject::Queues, Some(lock)) => {
                 // Another directory may have the name by now.
                 self.watched.remove(lock);
                 self.touch_all(lock);
             }
-            (Subject::Base | Subject::Queues, None) => self.begins_anew = true,
-            (Subject::Lock(lock), None) => {
+            (FollowSubject::Base | FollowSubject::Queues, None) => self.begins_anew = true,
+            (FollowSubject::Lock(lock), None) => {
                 if self.watched.get(&lock) == Some(&descriptor) && events.contains(ReadFlags::IGNORED) {
                     self.watched.remove(&lock);
                 }
                 self.touch_all(&lock);
             }
-            (Subject::Lock(lock), Some(name)) => self.note_within(lock, events, name),
+            (FollowSubject::Lock(lock), Some(name)) => self.note_within(lock, events, name),
         }
     }
 
@@ -167,11 +167,14 @@ impl WatchTable {
 mod tests {
     use super::*;
 
-    fn table() -> WatchTable {
-        let mut table = WatchTable::default();
-        for (descriptor, subject) in
-            [(1, Subject::Base), (2, Subject::Queues), (3, Subject::Lock("a".into())), (4, Subject::Lock("b".into()))]
-        {
+    fn table() -> FollowWatches {
+        let mut table = FollowWatches::default();
+        for (descriptor, subject) in [
+            (1, FollowSubject::Base),
+            (2, FollowSubject::Queues),
+            (3, FollowSubject::Lock("a".into())),
+            (4, FollowSubject::Lock("b".into())),
+        ] {
             table.watch(descriptor, subject);
         }
         table
@@ -206,9 +209,9 @@ mod tests {
         table.note(2, ReadFlags::MOVED_FROM, Some("a"));
         table.note(2, ReadFlags::MOVED_TO, Some("c"));
         assert!(!table.is_watched("a"));
-        table.watch(3, Subject::Lock("c".into()));
+        table.watch(3, FollowSubject::Lock("c".into()));
         assert_eq!(table.unwatch("a"), None);
-        table.watch(5, Subject::Lock("b".into()));
+        table.watch(5, FollowSubject::Lock("b".into()));
         table.note(4, ReadFlags::IGNORED, None);
         assert!(table.is_watched("b"), "the watch that ended is that of an earlier directory");
         table.note(5, ReadFlags::IGNORED, None);
