@@ -25,7 +25,6 @@ impl Observer for Counting {
     }
 }
 
-/// A keeper with one observer.
 pub(crate) fn observed(url: &str) -> Outcome<Keeper> {
     Ok(lockkeeper::builder(url)?.observer(Arc::<Counting>::default()).build())
 }

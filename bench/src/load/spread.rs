@@ -18,7 +18,6 @@ impl Spread {
     }
 }
 
-/// The median of figures that are there.
 pub(crate) fn median(figures: Vec<f64>) -> f64 {
     Spread::of(figures).map_or(f64::NAN, |spread| spread.median)
 }

@@ -202,7 +202,6 @@ impl AclEntry {
     }
 }
 
-/// Reads the list of a directory, if it has one.
 fn read_list(directory: impl AsFd) -> Result<Option<Vec<AclEntry>>, Errno> {
     let mut bytes = [0; LIST_BYTES_MAX];
     match rustix::fs::fgetxattr(directory, ATTRIBUTE, &mut bytes[..]) {

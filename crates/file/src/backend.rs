@@ -14,15 +14,13 @@ use lockkeeper_core::{
 use rustix::io::Errno;
 
 use crate::base::Base;
-use crate::contender_state::ContenderState;
 use crate::counter::{BootId, Counter, boot_id};
-use crate::directory;
+use crate::directory::{self, ContenderState};
 use crate::errors::{errno_of, failed};
-use crate::examine::examine;
 use crate::follow::Following;
+use crate::inspection::{examine, info, listed};
 use crate::pipe::Looker;
 use crate::session::FileSession;
-use crate::showing::{info, listed};
 use crate::{remnants, shared_files, tidying};
 
 /// What a directory of this machine promises.

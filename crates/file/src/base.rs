@@ -58,7 +58,6 @@ impl Base {
         &self.queues
     }
 
-    /// Returns the clock.
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }

@@ -7,16 +7,18 @@
 use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use lockkeeper_core::{Operation, QueueName, Result};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
+use tokio::net::unix::pipe::Receiver;
 
-use crate::directory::{self, ENTER};
-use crate::ending::EndingContender;
-use crate::errors::failed;
+use crate::directory::{self, ContenderState, ENTER};
+use crate::entry_name::EntryName;
+use crate::errors::{errno_of, failed};
 use crate::inner::{FileSessionState, lost};
+use crate::pipe::{self, Looker};
 use crate::site::{LOOK_INTERVAL, PathIdentity};
 use crate::watch::{FileWatch, SessionWatches, WatchChange, WatchTopic};
 
@@ -42,7 +44,6 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// What a waiter watches.
 struct WaiterWatches<'a> {
     session: &'a FileSessionState,
     watches: &'a SessionWatches,
@@ -164,4 +165,42 @@ fn poll_suspects(
     let before = suspects.len();
     suspects.retain(|suspect| suspect.poll(session.looker(), context).is_pending());
     if suspects.len() < before { Poll::Ready(()) } else { Poll::Pending }
+}
+
+/// A contender that may be about to end.
+#[derive(Debug)]
+pub(crate) struct EndingContender {
+    pub(crate) name: EntryName,
+    reader: Receiver,
+}
+
+impl EndingContender {
+    /// Opens its pipe, on a runtime with its I/O driver; `None` if it is gone, or we may not open it.
+    pub(crate) fn of(directory: impl AsFd, name: &EntryName) -> Result<Option<Self>, Errno> {
+        match pipe::open_reader(directory, name.as_str()) {
+            Ok(reader) => {
+                let reader = Receiver::from_owned_fd_unchecked(reader).map_err(|error| errno_of(&error))?;
+                Ok(Some(Self { name: name.clone(), reader }))
+            }
+            Err(Errno::NOENT | Errno::ACCESS) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Is ready when it has ended.
+    pub(crate) fn poll(&self, looker: &Looker, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if ready!(self.reader.poll_read_ready(context)).is_err() {
+                return Poll::Ready(());
+            }
+            let looked = self.reader.try_io(|| match looker.look(self.reader.as_fd()) {
+                Ok(ContenderState::Alive) => Err(Errno::WOULDBLOCK.into()),
+                _ => Ok(()),
+            });
+            // Otherwise the runtime forgets that it was ready, and reports the next change.
+            if !looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+                return Poll::Ready(());
+            }
+        }
+    }
 }

@@ -11,15 +11,14 @@ use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::changes;
-use crate::contender_state::ContenderState;
+use crate::directory::ContenderState;
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
-use crate::frozen;
 use crate::inner::{FileSessionState, lost};
 use crate::pipe::{Pipe, PipeState, open_reader};
 use crate::site::LockSite;
 use crate::watch::SessionWatches;
+use crate::{changes, frozen};
 
 /// How often, and after how long each time, a contender that lost its name looks whether its whole directory goes. A
 /// tenth of a second in all is far more than the removal of a directory takes, and a removed contender can afford it.

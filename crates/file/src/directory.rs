@@ -341,6 +341,19 @@ fn first_of_batch(name: &str) -> Option<u64> {
     name.strip_prefix(BATCH_PREFIX)?.parse().ok()
 }
 
+/// The state in which a contender is found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ContenderState {
+    /// Some process holds its write end.
+    Alive,
+    /// It left the queue.
+    Left,
+    /// It was broken; its name has to go before a waiter goes on.
+    Broken,
+    /// No process holds its write end any more.
+    Dead,
+}
+
 #[cfg(test)]
 mod tests {
     use lockkeeper_core::clock::SystemClock;

@@ -104,7 +104,6 @@ impl EntryName {
         Some(Self { position, ticket, part, mode, is_frozen, file_name: file_name.into() })
     }
 
-    /// Returns its token.
     pub(crate) const fn token(&self) -> FencingToken {
         self.position.token
     }

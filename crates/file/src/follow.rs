@@ -3,10 +3,8 @@
 //! A lock's directory without a watch, since the kernel gives no more of them, is looked at from time to time: the
 //! longer all such looks take, the less often, so that they cost a hundredth of the time.
 //!
-//! `watch_table` knows what a report means, `inotify` hears it, `known` looks, `held` sees how holders end.
+//! `watch_table` hears reports and knows what they mean; `known` looks, and sees how holders end.
 
-mod held;
-mod inotify;
 mod known;
 mod watch_table;
 
@@ -22,9 +20,8 @@ use rustix::io::Errno;
 
 use crate::base::Base;
 use crate::errors::failed;
-use crate::follow::inotify::Inotify;
 use crate::follow::known::FollowedLocks;
-use crate::follow::watch_table::{FollowSubject, FollowWatches};
+use crate::follow::watch_table::{FollowSubject, FollowWatches, Inotify};
 use crate::pipe::Looker;
 use crate::site::{LOOK_INTERVAL, PathIdentity};
 

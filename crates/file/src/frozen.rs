@@ -9,8 +9,7 @@ use lockkeeper_core::{Error, ErrorKind, Lifetime, Operation, Result};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::contender_state::ContenderState;
-use crate::directory::QueueDirectory;
+use crate::directory::{ContenderState, QueueDirectory};
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, FileDurability};
 

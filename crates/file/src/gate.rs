@@ -1,17 +1,20 @@
 //! The way into the queues of one lock for one session: one thing at a time, in the order of the calls.
 //!
-//! This is its state alone: the open directory, and the calls that wait. `entering` and `serving` carry calls out.
+//! This is its state alone: the open directory, the calls that wait, as plain data, and how many threads serve gates.
+//! `entering` carries calls out by `joining` and `value`.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
+use lockkeeper_core::{
+    Entry, Error, ErrorKind, Expected, Lifetime, Operation, QueueName, QueueView, Result, Ticket, ValueVersion,
+};
+use tokio::sync::oneshot;
 
 use crate::directory::QueueDirectory;
-use crate::pending::PendingCall;
-use crate::pipe::Looker;
+use crate::pipe::{Looker, Pipe};
 use crate::shared_files::HeldUp;
 use crate::{locked, tidying};
 
@@ -154,4 +157,87 @@ impl GateTurn<'_> {
         self.state.pending.push_back(pending);
         Ok(!std::mem::replace(&mut self.state.served, true))
     }
+}
+
+/// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
+///
+/// Such a thread lives while another process is entering a queue: for a few system calls, unless that process is
+/// stopped meanwhile.
+const HELPERS_MAX: usize = 16;
+
+/// The threads of one session that serve gates.
+#[derive(Debug, Default)]
+pub(crate) struct Helpers {
+    running: usize,
+    waiting: VecDeque<Arc<QueueGate>>,
+}
+
+impl Helpers {
+    /// Returns the gate if a thread is to be started for it; else it waits for one that runs.
+    pub(crate) fn engage(&mut self, gate: Arc<QueueGate>) -> Option<Arc<QueueGate>> {
+        if self.running >= HELPERS_MAX {
+            self.waiting.push_back(gate);
+            return None;
+        }
+        self.running += 1;
+        Some(gate)
+    }
+
+    /// Notes that a thread could not be started.
+    pub(crate) fn dismiss(&mut self) {
+        self.running -= 1;
+    }
+
+    /// Returns the gate that a thread serves next; if there is none, the thread ends.
+    pub(crate) fn next(&mut self) -> Option<Arc<QueueGate>> {
+        let next = self.waiting.pop_front();
+        if next.is_none() {
+            self.running -= 1;
+        }
+        next
+    }
+}
+
+/// Entries to be made together.
+#[derive(Debug)]
+pub(crate) struct JoinCall {
+    pub(crate) queue: QueueName,
+    /// At least one.
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl JoinCall {
+    /// Returns the tickets of the entries.
+    pub(crate) fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.entries.iter().map(|entry| entry.ticket)
+    }
+
+    /// Tells whether one of them has to be put on the disk.
+    pub(crate) fn needs_disk(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.lifetime, Lifetime::Persistent { .. }))
+    }
+}
+
+/// Entries that were made.
+#[derive(Debug)]
+pub(crate) struct JoinedEntries {
+    pub(crate) pipes: Vec<Arc<Pipe>>,
+    pub(crate) view: QueueView,
+}
+
+/// A value to be written or removed.
+#[derive(Debug)]
+pub(crate) struct WriteCall {
+    pub(crate) queue: QueueName,
+    /// Under which the session notes that it is under way.
+    pub(crate) ticket: Ticket,
+    pub(crate) expected: Expected,
+    pub(crate) value: Option<Arc<[u8]>>,
+}
+
+/// A call that waits, and where its outcome is reported.
+#[derive(Debug)]
+pub(crate) enum PendingCall {
+    Join(JoinCall, oneshot::Sender<Result<JoinedEntries>>),
+    Write(WriteCall, oneshot::Sender<Result<Option<ValueVersion>>>),
 }

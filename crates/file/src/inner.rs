@@ -12,17 +12,14 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use crate::base::Base;
-use crate::contender_state::ContenderState;
 use crate::counter::{BootId, Counter};
-use crate::directory;
+use crate::directory::{self, ContenderState};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
-use crate::gate::QueueGate;
-use crate::helpers::Helpers;
-use crate::locked;
+use crate::gate::{Helpers, QueueGate};
 use crate::pipe::Looker;
-use crate::shared_files;
 use crate::table::{PlaceTable, Remains};
+use crate::{locked, shared_files};
 
 /// There is only one connection to a directory.
 pub(crate) const VERSION: ConnectionNumber = ConnectionNumber(0);

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use lockkeeper_core::{ContenderId, Error, ErrorKind, FencingToken, Mode, Operation, QueueView, Rank, Result};
 use rustix::io::Errno;
 
-use crate::attempt::AttemptOutcome;
 use crate::counter::{Counter, Numbering};
 use crate::directory::QueueDirectory;
+use crate::entering::AttemptOutcome;
 use crate::entry_name::{EntryName, EntryPosition};
 use crate::errors::failed;
+use crate::gate::{JoinCall, JoinedEntries};
 use crate::inner::{FileSessionState, VERSION};
-use crate::pending::{JoinCall, JoinedEntries};
 use crate::pipe::Pipe;
 use crate::shared_files::Patience;
 

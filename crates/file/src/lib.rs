@@ -27,9 +27,9 @@
 //! at most 50 µs old (`standing`). `access` finds out who may write the base directory, and opens what is made to all
 //! of them: by its mode, its group and an access control list.
 //!
-//! A follower (`follow`) has one inotify instance for all of these directories. `attention`, pure, knows what a report
+//! A follower (`follow`) has one inotify instance for all of these directories. `watch_table` knows what a report
 //! means, and `known` looks at the locks that it names, by the code of looks. The pipe of a contender stays open only
-//! when a process was reported to close it (`ending`). Lost reports and another directory of all locks have all told
+//! when a process was reported to close it (`changes`). Lost reports and another directory of all locks have all told
 //! anew; what is not watched is looked at in between.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
@@ -38,37 +38,29 @@
 compile_error!("the file backend is for Linux only for now: it needs tee(2) and inotify(7)");
 
 mod access;
-mod attempt;
 mod backend;
 mod base;
 mod caller_marks;
 mod changes;
-mod contender_state;
 mod counter;
 mod default_directory;
 mod departure;
 mod directory;
-mod ending;
 mod entering;
 mod entry_name;
 mod errors;
-mod examine;
 mod filesystem;
 mod follow;
 mod frozen;
 mod gate;
-mod helpers;
 mod inner;
+mod inspection;
 mod joining;
-mod pending;
-mod per_runtime;
 mod pipe;
 mod remnants;
 mod request;
-mod serving;
 mod session;
 mod shared_files;
-mod showing;
 mod site;
 mod standing;
 mod table;

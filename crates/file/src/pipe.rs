@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::access::MadeKind;
-use crate::contender_state::ContenderState;
+use crate::directory::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, FileIdentity, TEMPORARY_PREFIX};
@@ -74,7 +74,6 @@ impl Pipe {
         Ok(Self { site, name, path, writer: Mutex::new(Some(file)), identity, made_at })
     }
 
-    /// Returns its name.
     pub(crate) fn name(&self) -> &EntryName {
         &self.name
     }

@@ -9,15 +9,13 @@ use lockkeeper_core::{Operation, QueueName, Remnant, RemnantKind, Result};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use crate::contender_state::ContenderState;
-use crate::directory::{Locked, QueueDirectory, is_ours};
+use crate::directory::{ContenderState, Locked, QueueDirectory, is_ours};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::pipe::Looker;
 use crate::shared_files::{Patience, since_unix};
 use crate::tidying::reap;
 
-/// What was seen of a remnant.
 #[derive(Clone, Debug)]
 enum SeenRemnant {
     Dead { directory: PathBuf, name: EntryName },

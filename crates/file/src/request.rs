@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::access::DirectoryAccess;
-use crate::contender_state::ContenderState;
+use crate::directory::ContenderState;
 use crate::directory::{QueueDirectory, request_name};
 use crate::entry_name::EntryName;
 use crate::errors::failed;

@@ -2,7 +2,8 @@
 //!
 //! Renaming or replacing a directory, or one above it, splits a lock: processes that have it open go on in the old one,
 //! and new ones meet in the new one. The kernel does not report that a directory above was renamed, so holders and
-//! waiters look from time to time. The directory that the path leads to is the lock.
+//! waiters look from time to time, by one task for each tokio runtime. The directory that the path leads to is the
+//! lock.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use rustix::fs::{AtFlags, CWD, FlockOperation};
 use rustix::io::Errno;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::per_runtime::PerRuntime;
 use crate::{locked, shared_files};
 
 /// How often holders and waiters look whether their directory was replaced: they are to know within a second.
@@ -55,7 +56,6 @@ impl LockSite {
         Ok(Self { directory, path, lookouts: Mutex::default() })
     }
 
-    /// Returns the directory.
     pub(crate) fn directory(&self) -> &OwnedFd {
         &self.directory
     }
@@ -116,6 +116,32 @@ impl PathIdentity {
     /// Looks at what is there now, if anything.
     pub(crate) fn of(path: &Path) -> Self {
         Self(rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|found| (found.st_dev, found.st_ino)))
+    }
+}
+
+/// What each runtime has one of, for as long as a user in it keeps it.
+#[derive(Debug)]
+pub(crate) struct PerRuntime<T>(Vec<(Id, Weak<T>)>);
+
+impl<T> PerRuntime<T> {
+    /// Returns that of this runtime, if it has one.
+    pub(crate) fn here(&mut self) -> Option<Arc<T>> {
+        self.0.retain(|(_, one)| one.strong_count() > 0);
+        let here = Handle::current().id();
+        self.0.iter().find(|(id, _)| *id == here).and_then(|(_, one)| one.upgrade())
+    }
+
+    /// Makes this the one of this runtime.
+    pub(crate) fn set_here(&mut self, one: &Arc<T>) {
+        let here = Handle::current().id();
+        self.0.retain(|(id, _)| *id != here);
+        self.0.push((here, Arc::downgrade(one)));
+    }
+}
+
+impl<T> Default for PerRuntime<T> {
+    fn default() -> Self {
+        Self(Vec::new())
     }
 }
 
@@ -188,5 +214,23 @@ mod tests {
         assert!(!is_free());
         drop(sites);
         assert!(is_free());
+    }
+
+    #[test]
+    fn each_runtime_has_the_one_that_was_set_last_for_as_long_as_it_is_kept() {
+        let [first, second] =
+            [(); 2].map(|()| tokio::runtime::Builder::new_current_thread().build().expect("a runtime"));
+        let mut ones = PerRuntime::default();
+        let [old, new, other] = ["old", "new", "other"].map(Arc::new);
+        first.block_on(async {
+            ones.set_here(&old);
+            ones.set_here(&new);
+        });
+        assert_eq!(second.block_on(async { ones.here() }), None);
+        second.block_on(async { ones.set_here(&other) });
+        drop(old);
+        assert_eq!(first.block_on(async { ones.here() }), Some(new));
+        assert_eq!(first.block_on(async { ones.here() }), None, "nothing keeps it");
+        assert_eq!(second.block_on(async { ones.here() }), Some(other));
     }
 }

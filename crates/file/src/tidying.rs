@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::contender_state::ContenderState;
+use crate::directory::ContenderState;
 use crate::directory::{Locked, QueueDirectory};
 use crate::entry_name::EntryName;
 use crate::pipe::{Looker, path_of};

@@ -15,13 +15,13 @@ use lockkeeper_core::{
 };
 use rustix::io::Errno;
 
-use crate::attempt::AttemptOutcome;
 use crate::counter::{Counter, Numbering};
 use crate::directory::{QueueDirectory, value_name};
+use crate::entering::AttemptOutcome;
 use crate::errors::failed;
+use crate::gate::WriteCall;
 use crate::inner::FileSessionState;
 use crate::locked;
-use crate::pending::WriteCall;
 use crate::shared_files::{self, FileDurability, Patience};
 
 /// What the file begins with.
@@ -42,7 +42,6 @@ pub(crate) fn check(value: Option<&[u8]>) -> Result<()> {
     Err(Error::permanent(ErrorKind::LimitReached, Operation::Value, message))
 }
 
-/// Reads the value of a queue.
 pub(crate) fn read(session: &FileSessionState, queue: &QueueName) -> Result<Option<Value>> {
     session.check_bond(Operation::Value)?;
     match session.open_directory(queue, Operation::Value)? {

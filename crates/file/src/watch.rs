@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use crate::directory::{BATCH_PREFIX, ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
 use crate::locked;
-use crate::per_runtime::PerRuntime;
+use crate::site::PerRuntime;
 
 /// How often we look when the kernel gives no inotify instance or watch.
 ///
@@ -63,7 +63,6 @@ struct WatchSubject {
     events: Arc<SubjectEvents>,
 }
 
-/// The events of one subject.
 #[derive(Debug, Default)]
 struct SubjectEvents {
     log: Mutex<EventLog>,
@@ -72,7 +71,6 @@ struct SubjectEvents {
 
 #[derive(Debug, Default)]
 struct EventLog {
-    /// How many events there were.
     events: u64,
     /// The last event after which the directory itself may have begun, ended or been lost from sight.
     unsettled_by: u64,
@@ -116,7 +114,6 @@ pub(crate) struct InotifyWatch {
     last_event: u64,
 }
 
-/// What is watched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WatchTopic {
     /// One contender: that its name goes, which is a change of its attributes, and that a process knocks, which is the
@@ -172,7 +169,6 @@ impl SessionWatches {
         }
     }
 
-    /// Returns the clock.
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }

@@ -42,7 +42,6 @@
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 mod auth;
-mod connection_id;
 pub mod machine;
 mod measures;
 mod record;
@@ -52,9 +51,9 @@ mod storage;
 mod tree;
 mod watch;
 
-pub use connection_id::ConnectionId;
 pub use machine::{Counters, Seed, SeenRequest, UnknownWord, Word};
 pub use server::{EmbeddedServer, ServerBuilder, ServerError};
 #[cfg(feature = "tls")]
 pub use server::{Tls, TlsError};
+pub use session::ConnectionId;
 pub use storage::{Recovered, StorageError};

@@ -22,7 +22,6 @@ use locks::Locks;
 use servers::Served;
 use watcher::Watcher;
 
-/// How many locks there are.
 const LOCKS: u32 = 10_000;
 
 /// How many on files: each holder has a pipe and its follower another one, and a process of 20,000 files has room for

@@ -65,7 +65,6 @@ impl Watcher {
         share.ok_or_else(|| "the follower has ended".into())
     }
 
-    /// Ends it.
     pub(super) async fn end(self) -> Outcome<()> {
         drop(self.end);
         let thread = self.thread;

@@ -258,7 +258,6 @@ impl Helper {
         matches!(self.lines.recv_timeout(duration), Err(RecvTimeoutError::Timeout))
     }
 
-    /// Tells it to go on.
     pub(crate) fn go_on(&mut self) {
         writeln!(self.stdin).unwrap();
     }

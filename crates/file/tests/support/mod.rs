@@ -28,7 +28,6 @@ pub(crate) fn session(directory: &Path) -> Arc<dyn Session> {
     }
 }
 
-/// Names a queue.
 pub(crate) fn queue(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
 }

@@ -16,7 +16,6 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Joins a queue.
     pub(crate) async fn join(session: &Arc<dyn Session>, queue: &QueueName) -> Result<Self> {
         let entry = entry();
         let ticket = entry.ticket;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::message::{OpCode, Request};
 use lockkeeper_zk_proto::time::Timestamp;
 
-use crate::connection_id::ConnectionId;
+use crate::session::ConnectionId;
 
 /// A point in time by both clocks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,12 +6,12 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
-use crate::connection_id::ConnectionId;
 use crate::machine::connection::Connection;
 use crate::machine::io::{ClockReading, CloseReason, SendKind};
 use crate::machine::server::ServerMachine;
-use crate::machine::words::{FirstBytes, Word};
+use crate::machine::settings::{FirstBytes, Word};
 use crate::measures::{Load, ServerMeasures};
+use crate::session::ConnectionId;
 
 /// The version whose protocol is spoken, in the form in which clients look for it, and our own.
 const VERSION: &str = concat!("3.8.0-lockkeeper-", env!("CARGO_PKG_VERSION"), ", built on 2022-02-25 08:49 UTC");

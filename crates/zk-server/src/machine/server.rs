@@ -11,14 +11,13 @@ use lockkeeper_zk_proto::message::{EventKind, Permissions, WatcherEvent, encode_
 use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::auth::is_permitted;
-use crate::connection_id::ConnectionId;
 use crate::machine::connection::{Connection, ConnectionStage, HEAD_BYTES};
 use crate::machine::io::{ClockReading, CloseReason, Input, Output, RequestHook, SendKind};
-use crate::machine::limits::{HANDSHAKE_TIMEOUT, MemoryLimits, UNREAD_BYTES_MAX};
-use crate::machine::settings::MachineSettings;
+use crate::machine::settings::{HANDSHAKE_TIMEOUT, MachineSettings, UNREAD_BYTES_MAX};
 use crate::machine::state::{Seed, ServerState};
 use crate::measures::ServerMeasures;
 use crate::record::encode_transaction;
+use crate::session::ConnectionId;
 use crate::tree::{AccessList, ChangeError, TreeChange, TreeTransaction, Undo, split_parent};
 use crate::watch::ServerWatches;
 
@@ -61,9 +60,9 @@ pub struct ServerMachine {
     pub(super) refuses_writes: bool,
     /// A planted fault: a session that moves leaves its former connection open.
     pub(super) keeps_former_connections: bool,
-    outputs: VecDeque<Output>,
+    pub(super) outputs: VecDeque<Output>,
     /// How many bytes in the outputs are to be sent.
-    answered_bytes: usize,
+    pub(super) answered_bytes: usize,
     /// How many bytes of requests are there that were not served yet.
     request_bytes: usize,
     /// Connections without a session, by when they must have one.
@@ -143,51 +142,11 @@ impl ServerMachine {
         Some(output)
     }
 
-    /// How many bytes wait to be taken by [`ServerMachine::poll_output`] and sent.
-    pub const fn answered_bytes(&self) -> usize {
-        self.answered_bytes
-    }
-
     /// When [`Input::Tick`] is due, if nothing else comes.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let handshake = self.handshakes.first().map(|(deadline, _)| *deadline);
         let containers = self.state.tree.has_containers().then_some(self.container_check_at);
         [self.state.sessions.next_expiry(), handshake, containers].into_iter().flatten().min()
-    }
-
-    /// How many outputs wait for [`ServerMachine::poll_output`].
-    pub(crate) fn outputs_count(&self) -> usize {
-        self.outputs.len()
-    }
-
-    /// Has `mntr` and `srvr` show these measurements; without any they show none.
-    pub(crate) fn set_measures(&mut self, measures: Arc<ServerMeasures>) {
-        self.measures = Some(measures);
-    }
-
-    /// Has every request shown to `hook` just before it takes effect.
-    pub fn set_hook(&mut self, hook: Option<RequestHook>) {
-        self.hook = hook;
-    }
-
-    /// Plants a fault: a session that moves leaves its former connection open.
-    pub(crate) fn keep_former_connections(&mut self) {
-        self.keeps_former_connections = true;
-    }
-
-    /// Has a node count its children from here; returns whether there is such a node.
-    pub fn set_children_made(&mut self, path: &str, count: i32) -> bool {
-        self.state.tree.set_children_created(path, count)
-    }
-
-    /// Sets whether changes can be stored at present; while they cannot, writes and new sessions are refused.
-    pub fn set_refuses_writes(&mut self, refuses: bool) {
-        self.refuses_writes = refuses;
-    }
-
-    /// How much of each thing there may be.
-    pub(crate) const fn limits(&self) -> &MemoryLimits {
-        &self.settings.limits
     }
 
     /// Begins a new life with the same nodes and sessions, without connections and watches.
@@ -203,17 +162,6 @@ impl ServerMachine {
         state.zxid = state.zxid.max(self.state.zxid);
         let machine = Self::from_state(self.settings, state, moment);
         Self { hook: self.hook, measures: self.measures, counters: self.counters, ..machine }
-    }
-
-    /// The state as it is.
-    #[cfg(test)]
-    pub(crate) const fn state(&self) -> &ServerState {
-        &self.state
-    }
-
-    /// The state, for a snapshot to be taken of it.
-    pub(crate) const fn state_mut(&mut self) -> &mut ServerState {
-        &mut self.state
     }
 
     fn accept(&mut self, moment: ClockReading, id: ConnectionId, peer: SocketAddr) {

@@ -1,7 +1,12 @@
-//! Views of the machine from outside: counts, which change nothing.
+//! The machine as its driver sees and sets it, beside inputs and outputs.
 
+use std::sync::Arc;
+
+use crate::machine::io::RequestHook;
 use crate::machine::server::{Counters, ServerMachine};
-use crate::measures::Stock;
+use crate::machine::settings::MemoryLimits;
+use crate::machine::state::ServerState;
+use crate::measures::{ServerMeasures, Stock};
 
 impl ServerMachine {
     /// The packets so far.
@@ -42,5 +47,56 @@ impl ServerMachine {
             packets_sent: self.counters.sent,
             refuses_writes: self.refuses_writes,
         }
+    }
+
+    /// How many bytes wait to be taken by [`ServerMachine::poll_output`] and sent.
+    pub const fn answered_bytes(&self) -> usize {
+        self.answered_bytes
+    }
+
+    /// How many outputs wait for [`ServerMachine::poll_output`].
+    pub(crate) fn outputs_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Has `mntr` and `srvr` show these measurements; without any they show none.
+    pub(crate) fn set_measures(&mut self, measures: Arc<ServerMeasures>) {
+        self.measures = Some(measures);
+    }
+
+    /// Has every request shown to `hook` just before it takes effect.
+    pub fn set_hook(&mut self, hook: Option<RequestHook>) {
+        self.hook = hook;
+    }
+
+    /// Plants a fault: a session that moves leaves its former connection open.
+    pub(crate) fn keep_former_connections(&mut self) {
+        self.keeps_former_connections = true;
+    }
+
+    /// Has a node count its children from here; returns whether there is such a node.
+    pub fn set_children_made(&mut self, path: &str, count: i32) -> bool {
+        self.state.tree.set_children_created(path, count)
+    }
+
+    /// Sets whether changes can be stored at present; while they cannot, writes and new sessions are refused.
+    pub fn set_refuses_writes(&mut self, refuses: bool) {
+        self.refuses_writes = refuses;
+    }
+
+    /// How much of each thing there may be.
+    pub(crate) const fn limits(&self) -> &MemoryLimits {
+        &self.settings.limits
+    }
+
+    /// The state as it is.
+    #[cfg(test)]
+    pub(crate) const fn state(&self) -> &ServerState {
+        &self.state
+    }
+
+    /// The state, for a snapshot to be taken of it.
+    pub(crate) const fn state_mut(&mut self) -> &mut ServerState {
+        &mut self.state
     }
 }

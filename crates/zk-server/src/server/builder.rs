@@ -14,13 +14,14 @@ use crate::machine::{MachineSettings, MemoryLimits, RequestHook, Seed, SeenReque
 use crate::measures::ServerMeasures;
 use crate::server::clock::ServerClock;
 use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
-use crate::server::embedded::{EmbeddedServer, Parts};
+use crate::server::embedded::{EmbeddedServer, ServerParts};
 use crate::server::error::ServerError;
+use crate::server::link::Transport;
 use crate::server::listening::ListenPlan;
+use crate::storage::{OpenedStorage, Storage};
+
 #[cfg(feature = "tls")]
 use crate::server::tls::Tls;
-use crate::server::transport::Transport;
-use crate::storage::{OpenedStorage, Storage};
 
 /// Sets up an [`EmbeddedServer`].
 ///
@@ -37,6 +38,23 @@ pub struct ServerBuilder {
     memory_bytes: Option<usize>,
     tree_bytes_max: Option<usize>,
     connections_per_address_max: Option<NonZeroUsize>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server on any free port of the loopback address, in memory. When this returns, the server accepts
+    /// clients; if the future is dropped before, nothing keeps running.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system allows it to listen on no port.
+    pub async fn start() -> Result<Self, ServerError> {
+        Self::builder().start().await
+    }
+
+    /// Sets up a server.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
 }
 
 impl std::fmt::Debug for ServerBuilder {
@@ -221,7 +239,7 @@ impl ServerBuilder {
         let core = Core::new(machine, clock, storage, inputs, Arc::clone(&measures));
         let end = core.end();
         let core = tokio::spawn(core.run());
-        let parts = Parts {
+        let parts = ServerParts {
             controls,
             accepted,
             arrivals,

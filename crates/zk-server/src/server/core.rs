@@ -8,14 +8,13 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use crate::connection_id::ConnectionId;
 use crate::machine::{ClockReading, Input, ServerMachine};
 use crate::measures::ServerMeasures;
-use crate::server::asked::RequestTimes;
-use crate::server::clock::ServerClock;
+use crate::server::clock::{RequestTimes, ServerClock};
 use crate::server::control::{Inspection, ServerCommand};
 use crate::server::delivery::{Delivery, Flushed};
 use crate::server::link::{Accepted, Arrival};
+use crate::session::ConnectionId;
 use crate::storage::{Storage, StorageEvent};
 
 /// How many arrivals wait for the core before connections are read no further.

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::message::OpCode;
 use tokio::time::Instant;
 
-use crate::connection_id::ConnectionId;
 use crate::machine::{CloseReason, Output, SendKind};
 use crate::measures::{HANDSHAKE, ServerMeasures};
 use crate::server::link::ClientLink;
+use crate::session::ConnectionId;
 
 /// Where the error is in a reply: behind its length, the request's number and the transaction's.
 const ERROR_AT: usize = 4 + 4 + 8;

@@ -1,4 +1,5 @@
-//! One connection's task: bytes in from the stream to the core, bytes out from the core to the stream.
+//! One connection's task: bytes in from the stream to the core, bytes out from the core to the stream. The stream is
+//! TCP as it is, or TLS over it.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -8,11 +9,16 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::connection_id::ConnectionId;
 use crate::machine::{MemoryLimits, UNREAD_BYTES_MAX};
+use crate::measures::ServerMeasures;
+use crate::session::ConnectionId;
+
+#[cfg(feature = "tls")]
+use crate::server::tls::Tls;
 
 /// How much is read at a time, in bytes, from a client that sends little.
 const READ_BYTES_MIN: usize = 1 << 10;
@@ -320,4 +326,48 @@ async fn write_all<W>(
         }
         batch.clear();
     }
+}
+
+/// How clients reach the server.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Transport {
+    #[default]
+    Plain,
+    #[cfg(feature = "tls")]
+    Tls(Tls),
+}
+
+impl Transport {
+    /// The scheme of the URLs that clients connect to.
+    pub(super) const fn scheme(&self) -> &'static str {
+        match self {
+            Self::Plain => "zk",
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => "zk+tls",
+        }
+    }
+
+    /// Serves a client that has connected. A handshake is part of its task, so that none holds up another client.
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only TLS refuses clients here"))]
+    pub(super) async fn run(self, task: LinkTask, stream: TcpStream, measures: &ServerMeasures) {
+        match self {
+            Self::Plain => task.run(stream, reset_at_close).await,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => {
+                let id = task.id();
+                let refused = |error: &std::io::Error| {
+                    tracing::debug!(connection = %id, %error, "no TLS handshake");
+                    measures.refused("tls_handshake");
+                };
+                let shaken = async { tls.accept(stream).await.inspect_err(refused).ok() };
+                task.run_once_open(shaken, |stream| reset_at_close(stream.get_ref().0)).await;
+            }
+        }
+    }
+}
+
+/// Has the connection reset instead of closed, as a dying host does.
+fn reset_at_close(stream: &TcpStream) {
+    // Best effort: a connection that is closed instead ends just as well.
+    let _ = stream.set_zero_linger();
 }

@@ -1,16 +1,12 @@
 //! The server with its sockets: what tests start, and what `lockkeeper server` runs.
 //!
-//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks; `looks`: what it tells of its state;
+//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks;
 //! - `builder`: how one is set up;
 //! - `core`: the one task that owns the machine; `control` has its commands, `delivery` says how outputs leave;
-//! - `listening`: the sockets it listens on; `accepting`: how connections come in by them, `peers`: how many of one
-//!   address;
-//! - `transport`: TCP or TLS, of which `tls` is the server's side, behind the feature `tls`;
-//! - `link`: one task a connection, over any byte stream;
+//! - `listening`: the sockets it listens on, and how connections come in;
+//! - `link`: one task a connection, over any byte stream; `tls`: the server's side of TLS, behind the feature `tls`;
 //! - `clock`: tokio's time, so that a paused runtime pauses the server too.
 
-mod accepting;
-mod asked;
 mod builder;
 mod clock;
 mod control;
@@ -20,11 +16,8 @@ mod embedded;
 mod error;
 mod link;
 mod listening;
-mod looks;
-mod peers;
 #[cfg(feature = "tls")]
 mod tls;
-mod transport;
 
 pub use builder::ServerBuilder;
 pub use embedded::EmbeddedServer;

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::storage::apache;
 use crate::storage::error::StorageError;
 use crate::storage::rights;
 
@@ -57,7 +56,7 @@ impl DataDirectory {
     /// Fails if it cannot be created, has data of another product, or another server has it.
     pub(super) fn open(path: &Path) -> Result<Self, StorageError> {
         rights::create_directory(path).map_err(|error| StorageError::io(path, error))?;
-        if let Some(found) = apache::data_in(path).map_err(|error| StorageError::io(path, error))? {
+        if let Some(found) = apaches_data_in(path).map_err(|error| StorageError::io(path, error))? {
             return Err(StorageError::Apache { path: found });
         }
         let lock_path = path.join(LOCK_NAME);
@@ -229,6 +228,41 @@ fn parts_of(name: &str) -> Option<(&'static str, i64, &'static str)> {
     let suffixes = ["", UNFINISHED_SUFFIX, PREVIOUS_SUFFIX, INCOMPLETE_SUFFIX];
     let suffix = suffixes.into_iter().find(|suffix| *suffix == rest)?;
     Some((prefix, i64::from_str_radix(digits, 16).ok()?, suffix))
+}
+
+/// The directory in which Apache ZooKeeper has its files, below its data directory.
+const BELOW: &str = "version-2";
+/// Files that only its directory below has.
+const EPOCH_NAMES: [&str; 2] = ["acceptedEpoch", "currentEpoch"];
+/// How its snapshots and logs begin, as ours do. A number in hexadecimal follows: without leading zeros, while ours has
+/// 16 digits.
+const PREFIXES: [&str; 2] = ["log.", "snapshot."];
+/// How many digits our numbers have.
+const OUR_DIGITS: usize = 16;
+
+/// Looks for data of Apache ZooKeeper in a directory; returns the first of it.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be read.
+fn apaches_data_in(directory: &Path) -> io::Result<Option<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_apaches) {
+            found.push(path);
+        }
+    }
+    Ok(found.into_iter().min())
+}
+
+fn is_apaches(name: &str) -> bool {
+    let number = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+    let is_numbered = number.is_some_and(|number| {
+        let is_hexadecimal = number.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (1..OUR_DIGITS).contains(&number.len()) && is_hexadecimal
+    });
+    name == BELOW || EPOCH_NAMES.contains(&name) || is_numbered
 }
 
 #[cfg(test)]

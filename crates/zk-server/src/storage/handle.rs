@@ -2,8 +2,7 @@
 
 use std::future::pending;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -14,50 +13,12 @@ use crate::machine::ServerState;
 use crate::measures::Histogram;
 use crate::storage::directory::DataDirectory;
 use crate::storage::error::StorageError;
-use crate::storage::recovered::Recovered;
-use crate::storage::recovery::{Recovery, recover};
+use crate::storage::recovery::{Recovered, Recovery, recover};
 use crate::storage::snapshotting::Snapshotting;
-use crate::storage::writer::LogWriter;
+use crate::storage::writer::{LogWriter, StorageCommand, StorageEvent};
 
 /// After how many bytes of records a snapshot is taken: reading them back takes well under a second.
 const SNAPSHOT_AFTER_BYTES: usize = 64 << 20;
-
-/// A command to the writing thread.
-#[derive(Debug)]
-pub(super) enum StorageCommand {
-    /// Write and flush these.
-    Append(Vec<Bytes>),
-    /// Begin the log that goes on from a snapshot after all records before this; tell whether it is made.
-    Roll { zxid: i64, rolled: std_mpsc::Sender<bool> },
-    /// Read back what is stored.
-    Recover { tick: Duration, answer: std_mpsc::Sender<Result<Option<ServerState>, StorageError>> },
-    /// End.
-    Close,
-}
-
-/// The result of storing records.
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) enum StorageEvent {
-    /// This many more are stored for good.
-    Stored(u64),
-    /// Some could not be stored, and neither will any that came after them before [`Storage::reload`].
-    Refused {
-        /// The file, and the system's error.
-        reason: String,
-    },
-    /// There is room again.
-    Room,
-    /// The directory was removed or replaced: some could not be stored for good, and no more will be.
-    Gone {
-        /// What is gone.
-        reason: String,
-    },
-    /// It is not known what the disk holds.
-    Failed {
-        /// The file, and the system's error.
-        reason: String,
-    },
-}
 
 /// What opening a directory gives.
 #[derive(Debug)]

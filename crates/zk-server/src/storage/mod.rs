@@ -4,24 +4,19 @@
 //! made before its snapshot is. What was there before the newest snapshot is kept once, under names that are not read.
 //! The directory is locked while a server uses it.
 //!
-//! - `directory`: the files and the lock; `rights`: who may read them; `apache`: what Apache ZooKeeper's look like;
+//! - `directory`: the files and the lock; `rights`: who may read them;
 //! - `log`: the form of a log, and how it is read back; `log_file`: the one that is being written;
-//! - `snapshot_file`: the form of a snapshot's file; `snapshotting`: how one is taken while all goes on;
-//! - `piecewise`: how what a snapshot replaces is removed meanwhile;
-//! - `recovery`: from files to a state; `recovered`: what it found, for the operator;
+//! - `snapshotting`: the form of a snapshot's file, and how one is taken while all goes on;
+//! - `recovery`: from files to a state, and what it found, for the operator;
 //! - `writer`: the thread that writes; `handle` is how the core uses it.
 
-mod apache;
 mod directory;
 mod error;
 mod handle;
 mod log;
 mod log_file;
-mod piecewise;
-mod recovered;
 mod recovery;
 mod rights;
-mod snapshot_file;
 mod snapshotting;
 mod writer;
 
@@ -29,5 +24,6 @@ mod writer;
 mod tests;
 
 pub use error::StorageError;
-pub(crate) use handle::{OpenedStorage, Storage, StorageEvent};
-pub use recovered::Recovered;
+pub(crate) use handle::{OpenedStorage, Storage};
+pub use recovery::Recovered;
+pub(crate) use writer::StorageEvent;

@@ -13,10 +13,10 @@ use crate::machine::{Seed, ServerState};
 use crate::record::{encode_state, encode_transaction};
 use crate::storage::directory::DataDirectory;
 use crate::storage::error::StorageError;
-use crate::storage::handle::{OpenedStorage, Storage, StorageEvent};
+use crate::storage::handle::{OpenedStorage, Storage};
 use crate::storage::log::{HEADER_BYTES, encode_header, mark_offset, record_bytes, scan};
-use crate::storage::recovered::Recovered;
-use crate::storage::recovery::{Recovery, recover};
+use crate::storage::recovery::{Recovered, Recovery, recover};
+use crate::storage::writer::StorageEvent;
 use crate::tree::{NodeOwner, TreeChange, TreeTransaction};
 
 const TICK: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::machine::ServerState;
 use crate::measures::Histogram;
 use crate::storage::directory::{DataDirectory, Stamp};
-use crate::storage::handle::{StorageCommand, StorageEvent};
+use crate::storage::error::StorageError;
 use crate::storage::log::end_payload;
 use crate::storage::log_file::{AHEAD_BYTES, Log, end_log};
 use crate::storage::recovery::{Unended, recover};
@@ -25,6 +25,44 @@ const GROUP_BYTES_MAX: usize = 8 << 20;
 const ROOM_CHECK: Duration = Duration::from_millis(200);
 /// How often an idle server looks whether its directory is still there.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
+
+/// A command to the writing thread.
+#[derive(Debug)]
+pub(super) enum StorageCommand {
+    /// Write and flush these.
+    Append(Vec<Bytes>),
+    /// Begin the log that goes on from a snapshot after all records before this; tell whether it is made.
+    Roll { zxid: i64, rolled: Sender<bool> },
+    /// Read back what is stored.
+    Recover { tick: Duration, answer: Sender<Result<Option<ServerState>, StorageError>> },
+    /// End.
+    Close,
+}
+
+/// The result of storing records.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum StorageEvent {
+    /// This many more are stored for good.
+    Stored(u64),
+    /// Some could not be stored, and neither will any that came after them before
+    /// [`reload`](super::handle::Storage::reload).
+    Refused {
+        /// The file, and the system's error.
+        reason: String,
+    },
+    /// There is room again.
+    Room,
+    /// The directory was removed or replaced: some could not be stored for good, and no more will be.
+    Gone {
+        /// What is gone.
+        reason: String,
+    },
+    /// It is not known what the disk holds.
+    Failed {
+        /// The file, and the system's error.
+        reason: String,
+    },
+}
 
 /// The writing thread's state.
 #[derive(Debug)]

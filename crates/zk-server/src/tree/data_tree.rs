@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
 use std::fmt;
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::Acl;
 
-use crate::tree::access::{AccessList, AccessLists};
-use crate::tree::change::TreeChange;
-use crate::tree::node::{NodeOwner, NodeRecord, TreeNode};
-use crate::tree::paths::{ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA, key, split_parent};
-use crate::tree::walk::Walk;
+use crate::tree::node::{
+    AccessList, AccessLists, NodeMap, NodeOwner, NodeRecord, ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA, TreeChange,
+    TreeNode, key, split_parent,
+};
+use crate::tree::walk::{Visited, Walk};
 
 /// The estimate of a node's memory besides its path twice and its data, in bytes.
 const NODE_BYTES: usize = 256;
@@ -22,8 +23,7 @@ const NODE_BYTES: usize = 256;
 /// counted and sorted.
 #[derive(Debug)]
 pub(crate) struct DataTree {
-    /// Boxed: half of the map's places are empty ones, and all are moved when it grows.
-    nodes: HashMap<Box<str>, Box<TreeNode>>,
+    nodes: NodeMap,
     ephemerals: BTreeMap<i64, BTreeSet<Box<str>>>,
     containers: BTreeSet<Box<str>>,
     ttls: BTreeSet<Box<str>>,
@@ -31,7 +31,7 @@ pub(crate) struct DataTree {
     /// Paths and data together: the reported figure, as Apache computes it.
     data_bytes: usize,
     /// A snapshot that is being taken: it is told of what changes ahead of it.
-    pub(super) walk: Option<Walk>,
+    walk: Option<Walk>,
 }
 
 /// Says that a change does not fit the tree; for one that was checked before, a broken invariant or a broken log.
@@ -262,6 +262,29 @@ impl DataTree {
         let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, &**node)).collect();
         nodes.sort_unstable_by_key(|(path, _)| *path);
         nodes
+    }
+
+    /// Begins a walk that sees the nodes as they are now, after transaction `zxid`; ends one that is under way.
+    pub(crate) fn begin_walk(&mut self, zxid: i64) {
+        self.walk = Some(Walk::begin(zxid));
+    }
+
+    /// Ends a walk that is under way.
+    pub(crate) fn end_walk(&mut self) {
+        self.walk = None;
+    }
+
+    /// Goes on with a walk; `false` when it is done, or none is under way.
+    pub(crate) fn go_on_walking(
+        &mut self,
+        nodes_max: usize,
+        visit: impl FnMut(Visited<'_>) -> ControlFlow<()>,
+    ) -> bool {
+        let goes_on = self.walk.as_mut().is_some_and(|walk| walk.go_on(&self.nodes, nodes_max, visit));
+        if !goes_on {
+            self.walk = None;
+        }
+        goes_on
     }
 
     fn create(&mut self, path: &str, node: TreeNode, zxid: i64) -> Result<Undo, ChangeError> {

@@ -1,11 +1,11 @@
-//! One node: its data, its children's names and its record.
+//! One node: its data, its children's names, its record, its path and its access list; and the changes that are made of
+//! nodes, as the log holds them. Paths are taken apart as Apache does it: by the last slash, without checking the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::Stat;
-
-use crate::tree::access::AccessList;
+use lockkeeper_zk_proto::message::{Acl, Stat};
 
 /// The owner field of a container.
 const CONTAINER_OWNER: i64 = i64::MIN;
@@ -53,6 +53,9 @@ pub(crate) struct TreeNode {
     pub(crate) record: NodeRecord,
     pub(crate) children: BTreeSet<Box<str>>,
 }
+
+/// All nodes by path. Boxed: half of the map's places are empty ones, and all are moved when it grows.
+pub(crate) type NodeMap = HashMap<Box<str>, Box<TreeNode>>;
 
 impl NodeOwner {
     /// The field as it is stored.
@@ -125,6 +128,92 @@ impl TreeNode {
     }
 }
 
+/// One step of a transaction, already found to be allowed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum TreeChange {
+    /// Makes a node.
+    Create { path: Box<str>, data: Option<Bytes>, access: AccessList, owner: NodeOwner },
+    /// Deletes a node that has no children.
+    Delete { path: Box<str> },
+    /// Sets a node's data and counts its version up.
+    SetData { path: Box<str>, data: Option<Bytes> },
+    /// Sets a node's access list and counts its access version up.
+    SetAccess { path: Box<str>, access: AccessList },
+    /// Begins a session.
+    OpenSession { session_id: i64, timeout_ms: i32 },
+    /// Ends a session; the deletions of its nodes stand before it in the same transaction.
+    CloseSession { session_id: i64 },
+}
+
+/// Changes that take effect together, in order, under one number.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct TreeTransaction {
+    pub(crate) zxid: i64,
+    /// The wall time written into the nodes, in milliseconds since 1970.
+    pub(crate) time_ms: i64,
+    pub(crate) changes: Vec<TreeChange>,
+}
+
+/// The root's key. The empty path is another name of the root.
+pub(crate) const ROOT: &str = "/";
+/// Where the service keeps its own nodes.
+pub(crate) const SYSTEM: &str = "/zookeeper";
+/// Where limits of subtrees would be kept.
+pub(crate) const SYSTEM_QUOTA: &str = "/zookeeper/quota";
+/// Where the members of an ensemble would be kept.
+pub(crate) const SYSTEM_CONFIG: &str = "/zookeeper/config";
+
+/// Whether the node belongs to the service and can never be deleted.
+pub(crate) fn is_system_path(path: &str) -> bool {
+    matches!(path, ROOT | SYSTEM | SYSTEM_QUOTA | SYSTEM_CONFIG)
+}
+
+/// The parent's key and the name; `None` without a slash.
+pub(crate) fn split_parent(path: &str) -> Option<(&str, &str)> {
+    let (parent, name) = path.rsplit_once('/')?;
+    Some((key(parent), name))
+}
+
+/// The key a path is stored under.
+pub(crate) const fn key(path: &str) -> &str {
+    if path.is_empty() { ROOT } else { path }
+}
+
+/// An access list as a node holds it.
+pub(crate) type AccessList = Arc<[Acl]>;
+
+/// How many distinct lists are kept before unused ones are looked for; doubles with the lists in use.
+const SWEEP_LISTS_MIN: usize = 64;
+
+/// The distinct access lists in use.
+#[derive(Debug)]
+pub(crate) struct AccessLists {
+    lists: HashSet<AccessList>,
+    sweep_at: usize,
+}
+
+impl Default for AccessLists {
+    fn default() -> Self {
+        Self { lists: HashSet::new(), sweep_at: SWEEP_LISTS_MIN }
+    }
+}
+
+impl AccessLists {
+    /// The one shared copy of a list.
+    pub(crate) fn share(&mut self, list: Vec<Acl>) -> AccessList {
+        if let Some(shared) = self.lists.get(list.as_slice()) {
+            return Arc::clone(shared);
+        }
+        if self.lists.len() >= self.sweep_at {
+            self.lists.retain(|shared| Arc::strong_count(shared) > 1);
+            self.sweep_at = (self.lists.len() * 2).max(SWEEP_LISTS_MIN);
+        }
+        let shared: AccessList = list.into();
+        self.lists.insert(Arc::clone(&shared));
+        shared
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +231,17 @@ mod tests {
         }
         assert_eq!(NodeOwner::from_field(EXTENDED_MASK | 1 << 40), None);
         assert_eq!(NodeOwner::Ttl(5).to_field(), 0xff00_0000_0000_0005_u64.cast_signed());
+    }
+
+    #[test]
+    fn equal_lists_are_one_and_unused_ones_are_forgotten() {
+        let mut lists = AccessLists::default();
+        let first = lists.share(vec![Acl::open()]);
+        assert!(Arc::ptr_eq(&first, &lists.share(vec![Acl::open()])));
+        for number in 0..10_000 {
+            lists.share(vec![Acl::new(Acl::open().permissions, "ip", number.to_string())]);
+        }
+        assert!(lists.lists.len() <= SWEEP_LISTS_MIN + 1, "{}", lists.lists.len());
+        assert!(Arc::ptr_eq(&first, &lists.share(vec![Acl::open()])));
     }
 }

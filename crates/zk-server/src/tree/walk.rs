@@ -9,10 +9,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use crate::tree::access::AccessList;
-use crate::tree::data_tree::DataTree;
-use crate::tree::node::{NodeRecord, TreeNode};
-use crate::tree::paths::{ROOT, split_parent};
+use crate::tree::node::{AccessList, NodeMap, NodeRecord, ROOT, TreeNode, split_parent};
 
 /// How far a walk has come.
 #[derive(Debug)]
@@ -68,48 +65,37 @@ impl Walk {
         }
         visit(Visited { path, data: node.data.as_ref(), access: &node.access, record: &node.record })
     }
-}
 
-impl DataTree {
-    /// Begins a walk that sees the nodes as they are now, after transaction `zxid`; ends one that is under way.
-    pub(crate) fn begin_walk(&mut self, zxid: i64) {
-        self.walk = Some(Walk { zxid, at: None, saved: Vec::new(), saved_paths: HashSet::new() });
-    }
-
-    /// Ends a walk that is under way.
-    pub(crate) fn end_walk(&mut self) {
-        self.walk = None;
+    /// Begins a walk that sees the nodes as they are now, after transaction `zxid`.
+    pub(super) fn begin(zxid: i64) -> Self {
+        Self { zxid, at: None, saved: Vec::new(), saved_paths: HashSet::new() }
     }
 
     /// Hands out what was saved, and goes on by `nodes_max` nodes or until `visit` breaks; `false` when the walk is
-    /// done, or none is under way.
-    pub(crate) fn go_on_walking(
+    /// done.
+    pub(super) fn go_on(
         &mut self,
+        nodes: &NodeMap,
         nodes_max: usize,
         mut visit: impl FnMut(Visited<'_>) -> ControlFlow<()>,
     ) -> bool {
-        let Some(mut walk) = self.walk.take() else {
-            return false;
-        };
-        while let Some(Saved { path, data, access, record }) = walk.saved.pop() {
+        while let Some(Saved { path, data, access, record }) = self.saved.pop() {
             if visit(Visited { path: &path, data: data.as_ref(), access: &access, record: &record }).is_break() {
-                self.walk = Some(walk);
                 return true;
             }
         }
         let mut left = nodes_max;
-        let mut next: Option<Box<str>> = match &walk.at {
+        let mut next: Option<Box<str>> = match &self.at {
             None => Some(ROOT.into()),
-            Some(at) => self.path_after(at),
+            Some(at) => path_after(nodes, at),
         };
         while let Some(path) = next {
             if left == 0 {
-                self.walk = Some(walk);
                 return true;
             }
-            let at = self.visit_row(&mut walk, path, &mut left, &mut visit);
-            next = self.path_after(&at);
-            walk.at = Some(at);
+            let at = self.visit_row(nodes, path, &mut left, &mut visit);
+            next = path_after(nodes, &at);
+            self.at = Some(at);
         }
         false
     }
@@ -117,20 +103,20 @@ impl DataTree {
     /// Looks at a node and at those that follow it below the same parent, up to one that has children; returns the path
     /// of the last.
     fn visit_row(
-        &self,
-        walk: &mut Walk,
+        &mut self,
+        nodes: &NodeMap,
         first: Box<str>,
         left: &mut usize,
         visit: &mut impl FnMut(Visited<'_>) -> ControlFlow<()>,
     ) -> Box<str> {
-        let Some(node) = self.get(&first) else {
+        let Some(node) = nodes.get(&first) else {
             return first;
         };
-        *left = if walk.visit(&first, node, visit).is_break() { 0 } else { *left - 1 };
+        *left = if self.visit(&first, node, visit).is_break() { 0 } else { *left - 1 };
         let Some((parent_path, name)) = split_parent(&first).filter(|_| node.children.is_empty()) else {
             return first;
         };
-        let Some(parent) = self.get(parent_path) else {
+        let Some(parent) = nodes.get(parent_path) else {
             return first;
         };
         let mut path = String::from(&*first);
@@ -141,35 +127,34 @@ impl DataTree {
             }
             path.truncate(above);
             path.push_str(name);
-            let Some(node) = self.get(&path) else {
+            let Some(node) = nodes.get(&*path) else {
                 continue;
             };
-            *left = if walk.visit(&path, node, visit).is_break() { 0 } else { *left - 1 };
+            *left = if self.visit(&path, node, visit).is_break() { 0 } else { *left - 1 };
             if !node.children.is_empty() {
                 break;
             }
         }
         path.into()
     }
+}
 
-    /// The first path behind `path` at which there is a node; there need not be one at `path` itself any more.
-    fn path_after(&self, path: &str) -> Option<Box<str>> {
-        if let Some(name) = self.get(path).and_then(|node| node.children.first()) {
-            return Some(join(path, name));
-        }
-        let mut path = path;
-        while path != ROOT {
-            let (parent_path, name) = split_parent(path)?;
-            let siblings = self.get(parent_path).map(|parent| &parent.children);
-            let next =
-                siblings.and_then(|names| names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).next());
-            if let Some(name) = next {
-                return Some(join(parent_path, name));
-            }
-            path = parent_path;
-        }
-        None
+/// The first path behind `path` at which there is a node; there need not be one at `path` itself any more.
+fn path_after(nodes: &NodeMap, path: &str) -> Option<Box<str>> {
+    if let Some(name) = nodes.get(path).and_then(|node| node.children.first()) {
+        return Some(join(path, name));
     }
+    let mut path = path;
+    while path != ROOT {
+        let (parent_path, name) = split_parent(path)?;
+        let siblings = nodes.get(parent_path).map(|parent| &parent.children);
+        let next = siblings.and_then(|names| names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).next());
+        if let Some(name) = next {
+            return Some(join(parent_path, name));
+        }
+        path = parent_path;
+    }
+    None
 }
 
 fn join(parent: &str, name: &str) -> Box<str> {
@@ -194,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tree::{NodeOwner, TreeChange, Undo};
+    use crate::tree::{DataTree, NodeOwner, TreeChange, Undo};
 
     /// The paths that changes are about: deep and wide ones, and a few only, so that changes meet.
     const PATHS: [&str; 12] =

@@ -13,8 +13,8 @@ use lockkeeper_zk_proto::message::{
 };
 use lockkeeper_zk_proto::time::Timestamp;
 
-use crate::connection_id::ConnectionId;
 use crate::machine::{ClockReading, CloseReason, Input, MachineSettings, Output, Seed, ServerMachine};
+use crate::session::ConnectionId;
 
 /// The longest frame.
 pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;

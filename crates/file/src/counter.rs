@@ -1,4 +1,7 @@
-//! The counter's file, its flock and its flushes.
+//! The one counter of a base directory, its file, flock and flushes: each number, in any queue, is greater than all
+//! numbers before it.
+
+mod record;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -8,10 +11,12 @@ use lockkeeper_core::{Error, ErrorKind, Operation, Result};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::record::{self, BootId, Ceiling, CounterRecord, RECORD_BYTES};
+use record::{Ceiling, CounterRecord, RECORD_BYTES};
+
 use crate::base::Base;
 use crate::errors::{errno_of, failed};
 use crate::shared_files::{self, Patience};
+pub(crate) use record::BootId;
 
 /// The counter's name in the base directory.
 const FILE_NAME: &str = "counter";

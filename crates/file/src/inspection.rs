@@ -1,14 +1,19 @@
-//! Examination of a directory of locks: who may lock there, and what a restart leaves. Nothing is changed.
+//! Looks at the directory of locks and at a lock's own, for operators and observers: who may lock there, what a restart
+//! leaves, and the contenders. Nothing is changed.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use lockkeeper_core::{Finding, Operation, Result, Severity};
+use lockkeeper_core::{Answers, ContenderInfo, Finding, Operation, Result, Severity};
 use rustix::fs::{Access, AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
 use crate::base::Base;
+use crate::directory::{self, QueueListing};
+use crate::entry_name::EntryName;
 use crate::errors::{ANOTHER_DIRECTORY, failed};
-use crate::filesystem;
+use crate::shared_files::since_unix;
+use crate::{filesystem, frozen, request, shared_files};
 
 /// Examines a base directory.
 pub(crate) fn examine(base: &Base) -> Result<Vec<Finding>> {
@@ -69,4 +74,40 @@ fn in_memory(directory: &Path) -> Finding {
         format!("{} lies in memory, so values and frozen locks end with the machine", directory.display()),
         "name a directory on a local disk with LOCKKEEPER_DIR or --connect file:DIR",
     )
+}
+
+/// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one
+/// that we may not look into.
+pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, QueueListing)>, Errno> {
+    let opened = match shared_files::open_directory(path) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
+        opened => opened?,
+    };
+    let listing = directory::list(opened.as_fd())?;
+    Ok(Some((opened, listing)))
+}
+
+/// Describes a contender of an open directory.
+pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &QueueListing) -> ContenderInfo {
+    let mut info = ContenderInfo::new(name.id(), name.mode);
+    info.token = Some(name.token());
+    if name.is_frozen {
+        info.frozen = Some(frozen::reason(directory, name).unwrap_or_default());
+    }
+    if listing.is_requested(name) {
+        info.revocation = request::read(directory, name.ticket);
+    }
+    info.ticket = Some(name.ticket);
+    info.owner = name.owner();
+    info.caller = name.caller();
+    info.answers = Answers::of(&info.caller);
+    // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
+    // access is set when it is granted what it asks for, and by nothing else.
+    if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+        let joined = since_unix(stat.st_mtime, stat.st_mtime_nsec);
+        let accessed = since_unix(stat.st_atime, stat.st_atime_nsec).filter(|&accessed| joined < Some(accessed));
+        info.since_unix = joined;
+        info.granted_unix = accessed.filter(|_| !name.is_frozen);
+    }
+    info
 }

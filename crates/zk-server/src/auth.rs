@@ -1,10 +1,29 @@
-//! Access lists: completed when they are set, checked for each request.
+//! Permissions: the schemes `world`, `ip`, `digest` and `auth`, and the super user.
 
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 
-use lockkeeper_zk_proto::message::{Acl, ErrorCode, Id, Permissions};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lockkeeper_zk_proto::message::{Acl, ClientInfo, ErrorCode, Id, Permissions};
+use sha1::{Digest, Sha1};
 
-use crate::auth::{DIGEST, IP, SUPER, digest, ip};
+/// The scheme of user names and passwords.
+pub(crate) const DIGEST: &str = "digest";
+/// The scheme of addresses; every connection has it from the start.
+pub(crate) const IP: &str = "ip";
+/// The scheme of the user who may do everything.
+pub(crate) const SUPER: &str = "super";
+
+/// What a client is told of its identity: of a digest only the user.
+pub(crate) fn client_info(identity: &Id) -> ClientInfo {
+    let user = match identity.scheme.as_str() {
+        DIGEST => identity.id.split(':').next().unwrap_or_default(),
+        SUPER => "",
+        _ => identity.id.as_str(),
+    };
+    ClientInfo { scheme: identity.scheme.clone(), user: user.to_owned() }
+}
 
 /// How many entries an access list may have, as it is given and with `auth` replaced: each request to the node looks
 /// through them.
@@ -48,8 +67,8 @@ pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<
                     return Err(ErrorCode::InvalidAcl);
                 }
             }
-            DIGEST if digest::is_valid(&acl.id.id) => complete.push(acl),
-            IP if ip::is_valid(&acl.id.id) => complete.push(acl),
+            DIGEST if is_digest_valid(&acl.id.id) => complete.push(acl),
+            IP if is_network_valid(&acl.id.id) => complete.push(acl),
             _ => return Err(ErrorCode::InvalidAcl),
         }
         if complete.len() > ENTRIES_MAX {
@@ -74,15 +93,62 @@ fn is_meant(id: &Id, identities: &[Id]) -> bool {
     }
     identities.iter().filter(|identity| identity.scheme == id.scheme).any(|identity| match id.scheme.as_str() {
         DIGEST => identity.id == id.id,
-        IP => ip::matches(&identity.id, &id.id),
+        IP => is_in_network(&identity.id, &id.id),
         _ => false,
     })
+}
+
+/// The identity of `user:password`: the user, and the SHA-1 of the whole in base64.
+pub(crate) fn digest_identity(credentials: &[u8]) -> Id {
+    let text = String::from_utf8_lossy(credentials);
+    let user = text.split(':').next().unwrap_or_default();
+    let hash = STANDARD.encode(Sha1::digest(text.as_bytes()));
+    Id { scheme: DIGEST.to_owned(), id: format!("{user}:{hash}") }
+}
+
+/// Whether an access list may name this: two parts, of which the second is not empty.
+fn is_digest_valid(id: &str) -> bool {
+    // Java drops empty parts at the end before it counts them.
+    let parts = id.trim_end_matches(':').split(':').count();
+    parts == 2
+}
+
+/// Whether an access list may name this.
+fn is_network_valid(expression: &str) -> bool {
+    parse_network(expression).is_some()
+}
+
+/// Whether an address is covered by an entry of an access list.
+fn is_in_network(address: &str, expression: &str) -> bool {
+    let (Some((network, bits)), Some(address)) = (parse_network(expression), parse_address(address)) else {
+        return false;
+    };
+    let mask = u32::MAX.checked_shl(32 - bits).unwrap_or_default();
+    address & mask == network & mask
+}
+
+/// The network and how many of its bits count.
+fn parse_network(expression: &str) -> Option<(u32, u32)> {
+    let (address, bits) = match expression.split_once('/') {
+        Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
+        None => (expression, 32),
+    };
+    Some((parse_address(address)?, bits))
+}
+
+/// Four decimal numbers; leading zeros are admitted.
+fn parse_address(text: &str) -> Option<u32> {
+    let mut parts = text.split('.');
+    let mut octets = [0; 4];
+    for octet in &mut octets {
+        *octet = parts.next()?.parse::<u8>().ok()?;
+    }
+    parts.next().is_none().then(|| Ipv4Addr::from(octets).to_bits())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::digest_identity;
 
     fn ip() -> Id {
         Id { scheme: IP.into(), id: "127.0.0.1".into() }
@@ -136,5 +202,39 @@ mod tests {
         let list = [Acl::new(Permissions::ALL, DIGEST, "me:hash"), Acl::open()];
         assert_eq!(masked_digests(&list)[0].id.id, "me:x");
         assert_eq!(masked_digests(&list)[1], Acl::open());
+    }
+
+    #[test]
+    fn the_digest_is_the_one_zookeeper_documents() {
+        assert_eq!(digest_identity(b"super:admin").id, "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=");
+        assert_eq!(digest_identity(b"alone").id.split(':').next(), Some("alone"));
+    }
+
+    #[test]
+    fn two_parts_are_needed_as_java_counts_them() {
+        for (id, valid) in
+            [("a:b", true), (":b", true), ("a:b:", true), ("a", false), ("a:", false), ("", false), ("a:b:c", false)]
+        {
+            assert_eq!(is_digest_valid(id), valid, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn a_network_is_its_leading_bits() {
+        assert!(is_in_network("127.0.0.1", "127.0.0.1"));
+        assert!(is_in_network("10.1.2.3", "10.1.0.0/16"));
+        assert!(is_in_network("10.1.2.3", "0.0.0.0/0"));
+        assert!(!is_in_network("10.2.2.3", "10.1.0.0/16"));
+        assert!(!is_in_network("127.0.0.1", "127.0.0.2"));
+        assert!(!is_in_network("::1", "127.0.0.1"));
+    }
+
+    #[test]
+    fn an_invalid_address_is_refused() {
+        for expression in ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2.3.4/33", "1.2.3.4/", "a", "1.2.3.-1"] {
+            assert!(!is_network_valid(expression), "{expression:?}");
+        }
+        assert!(is_network_valid("1.2.3.4/32"));
+        assert!(is_network_valid("1.2.3.4/0"));
     }
 }
