@@ -12,7 +12,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{self, Subscriber};
 use tracing::{Event, Level, Metadata};
 
-use crate::voice::{Voice, say};
+use crate::output::say;
+use crate::voice::Voice;
 
 /// The target of all records of the library.
 const TARGET: &str = "lockkeeper";

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper::{ContenderId, Event, LossReason, Observer, SessionTimeout};
+use lockkeeper_console::locked;
 use rustix::stdio::stderr;
 
-use crate::locked::locked;
-use crate::output::{brief, one_line};
+use crate::output::{brief, one_line, say};
 use crate::run::in_foreground;
 
 /// How often a line says that a failure still leads to new tries, in seconds: often enough for a reader of a log, and
@@ -184,11 +184,6 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
         // The holder of the lock says so itself.
         _ => None,
     }
-}
-
-/// Prints a line; what it quotes may hold anything.
-pub(crate) fn say(text: &str) {
-    crate::run::say(&one_line(text));
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::sources::{Source, sources};
 const FOLDERS: &[(&str, &str)] = &[
     ("crates/cli/src", ""),
     ("crates/conformance/src", ""),
+    ("crates/console/src", ""),
     ("crates/core/src", ""),
     ("crates/etcd/src", ""),
     ("crates/faults/src", ""),

@@ -12,7 +12,7 @@ use cargo_metadata::{DependencyKind, Package};
 use crate::{assert_none, packages, root};
 
 /// The layer of crates that test and measure the others. A crate that ships never imports them.
-const TESTING: u8 = 7;
+const TESTING: u8 = 8;
 
 /// The crates that any other may use in its tests, in any layer.
 const IN_ALL_TESTS: &[&str] =
@@ -78,8 +78,13 @@ const LAYERS: &[Place] = &[
     Place { layer: 5, package: "lockkeeper-monitor", may_import: These(&["lockkeeper"]) },
     Place {
         layer: 6,
+        package: "lockkeeper-console",
+        may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-tls"]),
+    },
+    Place {
+        layer: 7,
         package: "lockkeeper-cli",
-        may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-tls", "lockkeeper-zk-server"]),
+        may_import: These(&["lockkeeper", "lockkeeper-console", "lockkeeper-monitor", "lockkeeper-zk-server"]),
     },
     Place {
         layer: TESTING,

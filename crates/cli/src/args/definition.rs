@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use lockkeeper_console::args::{BreakArgs, FreezeArgs, MonitorArgs, RevokeArgs, ThawArgs};
 
 use super::claim::ClaimArgs;
 use super::fence::FenceArgs;
-use super::monitor::MonitorArgs;
-use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
 use crate::config::ServerSettings;
 
@@ -48,6 +47,14 @@ pub(crate) struct Global {
     /// Say which service is used and what happens, as in `lockkeeper -v run x -- true`
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+}
+
+#[cfg(any(feature = "monitor", feature = "top"))]
+impl Global {
+    /// Orders that reach the same service, also in a shell without these options.
+    pub(crate) fn orders(&self) -> lockkeeper_console::output::Orders {
+        lockkeeper_console::output::Orders::new(self.connect.as_deref(), self.config.as_deref())
+    }
 }
 
 /// The commands. Only the one that is asked for is defined in full: that is part of each command's start.

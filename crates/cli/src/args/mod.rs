@@ -7,16 +7,13 @@
 //! | `definition` | the commands, and the options of every command |
 //! | `run` | the options of `run` |
 //! | `claim` | those that it has in common with `hold` |
-//! | `fence`, `monitor` | those of `fence` and `monitor`; those of `server` are in `config` |
-//! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
+//! | `fence` | those of `fence`; those of `server` are in `config`, those of the console's commands in `crates/console` |
 //! | `parsing` | from the arguments to a request |
 //! | `refusal` | the message for a command line that cannot be read |
 
 mod claim;
 mod definition;
 mod fence;
-mod monitor;
-mod orders;
 mod parsing;
 mod refusal;
 mod run;
@@ -26,10 +23,5 @@ pub(crate) use crate::run::OnLoss;
 pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
 pub(crate) use fence::FenceArgs;
-#[cfg(feature = "monitor")]
-pub(crate) use monitor::MonitorArgs;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use orders::reason;
-pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
 pub(crate) use parsing::{Request, parse};
 pub(crate) use run::{OnRevoke, RunArgs};

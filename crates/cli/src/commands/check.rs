@@ -5,9 +5,9 @@
 use crate::args::Global;
 use crate::exit::Failure;
 use crate::held;
+use crate::output::say;
 use crate::output::{self, Checked};
 use crate::run::hold_socket::{self, Answer};
-use crate::voice::say;
 
 /// The exit code of a lock that is not held any more.
 const NOT_HELD: u8 = 1;

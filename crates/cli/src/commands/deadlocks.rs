@@ -11,14 +11,15 @@ use super::service::{answer, block_on_closing, open_by, talk};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::{DEADLOCKED, Failure};
-use crate::output::{Deadlocks, Orders};
-use crate::voice::{Talk, say};
+use crate::output::Deadlocks;
+use crate::output::say;
+use crate::voice::Talk;
 
 pub(crate) fn deadlocks(global: &Global) -> std::result::Result<u8, Failure> {
     let settings = Settings::load(global)?;
     let keeper = open_by(global, &settings)?;
     let (snapshot, judged) = block_on_closing(&keeper, judged(&keeper, &settings, talk(global)))??;
-    let found = Deadlocks::new(keeper.service(), &snapshot, &judged, &Orders::new(global));
+    let found = Deadlocks::new(keeper.service(), &snapshot, &judged, &global.orders());
     answer(global, &found, || found.text())?;
     let is_known = judged.iter().any(|judged| judged.verdict == Verdict::Known);
     Ok(if is_known { DEADLOCKED } else { 0 })

@@ -9,8 +9,8 @@ use super::{
 use crate::args::{self, Cli, Command, Request};
 use crate::exit::Failure;
 use crate::output;
+use crate::output::say;
 use crate::signals;
-use crate::voice::say;
 
 pub(crate) fn main() -> ExitCode {
     let prepared = signals::prepare().map_err(|error| Failure::ours(format!("cannot handle signals: {error}")));

@@ -74,12 +74,10 @@ async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec
 async fn deadlocks(global: &Global, settings: &Settings, keeper: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
     use super::deadlocks::judged;
     use super::service::talk;
-    use crate::output::{Deadlocks, Orders};
+    use crate::output::Deadlocks;
 
     match judged(keeper, settings, talk(global)).await {
-        Ok((snapshot, judged)) => {
-            Ok(Deadlocks::new(keeper.service(), &snapshot, &judged, &Orders::new(global)).findings())
-        }
+        Ok((snapshot, judged)) => Ok(Deadlocks::new(keeper.service(), &snapshot, &judged, &global.orders()).findings()),
         Err(error) if error.advice() == Advice::Permanent => Ok(Vec::new()),
         Err(error) => Err(error),
     }

@@ -8,7 +8,7 @@ use super::service::{answer, block_on_closing, open_by};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::Failure;
-use crate::output::{self, Orders, Outcome, Remnants};
+use crate::output::{self, Outcome, Remnants};
 
 pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
@@ -21,7 +21,7 @@ pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, Failure>
             _ => Outcome::Listed,
         });
         if !yes {
-            let orders = Orders::new(global);
+            let orders = global.orders();
             return answer(global, &remnants, || remnants.text() + &remnants.order(&orders));
         }
         if !global.json {

@@ -12,8 +12,8 @@ use super::service::{answer, block_on_closing, open, open_by};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::Failure;
+use crate::output::say;
 use crate::output::{self, ListedLock, ShownLock, one_line};
-use crate::voice::say;
 
 /// How long a look is tried again while the service cannot be reached, if the settings have no policy: an ensemble that
 /// elects a leader refuses everything, and is mostly back sooner.

@@ -19,9 +19,9 @@ mod served {
     use tokio::sync::{mpsc, oneshot};
     use tokio::time::timeout;
 
-    use crate::config::Listen;
     use crate::exit::Failure;
-    use crate::listening::{HEAD_BYTES_MAX, Listening};
+    use lockkeeper_console::config::Listen;
+    use lockkeeper_console::listening::{HEAD_BYTES_MAX, Listening};
 
     /// How many connections are served at a time: some monitors, each with one; more are closed.
     const CONNECTIONS_MAX: usize = 8;
@@ -104,8 +104,8 @@ mod refused {
 
     use lockkeeper_zk_server::EmbeddedServer;
 
-    use crate::config::Listen;
     use crate::exit::Failure;
+    use lockkeeper_console::config::Listen;
 
     pub(crate) struct Metrics;
 

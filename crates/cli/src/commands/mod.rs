@@ -23,7 +23,6 @@
 //! | `check` | `check` |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `server`, `metrics` | `server`; what it tells Prometheus |
-//! | `manager` | what both `server` and `monitor` tell systemd |
 //! | `completions`, `manual` | `completions`, `man` |
 
 mod acquire;
@@ -40,7 +39,6 @@ mod fence;
 mod gc;
 mod hold;
 mod look;
-mod manager;
 mod manual;
 mod metrics;
 #[cfg(feature = "monitor")]

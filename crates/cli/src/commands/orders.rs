@@ -1,19 +1,20 @@
 //! `revoke`, `break`, `freeze` and `thaw`: what an operator does to a lock, from a shell. What they share with other
-//! givers of orders is in `ordering`.
+//! givers of orders is in `lockkeeper_console::ordering`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::{ErrorKind, Keeper, QueueName, Revocation, Wait};
+use lockkeeper_console::args::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
+use lockkeeper_console::ordering::Operator;
 
 use super::claim::at_most;
 use super::service::{answer, block_on_closing, talk};
-use crate::args::{BreakArgs, FreezeArgs, Global, Kind, RevokeArgs, ThawArgs};
+use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::{self, Failure};
 use crate::interruption::Interruption;
 use crate::log;
-use crate::ordering::Operator;
 use crate::output::Deed;
 use crate::voice::Voice;
 use crate::wait_line::narrate;

@@ -21,10 +21,10 @@ use crate::exit::{self, Failure};
 use crate::held::{Held, HeldLocks};
 use crate::interruption::Interruption;
 use crate::log;
-use crate::output::one_line;
+use crate::output::{one_line, say};
 use crate::run::hold_socket::{self, Answer, HoldSocket};
 use crate::run::{Leaving, OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
-use crate::voice::{Talk, Voice, say};
+use crate::voice::{Talk, Voice};
 
 pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let name = QueueName::new(&args.claim.name)?;

@@ -4,11 +4,11 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use lockkeeper_console::tell_manager;
 use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
-use super::manager::tell_manager;
 use super::metrics::Metrics;
 use super::service::block_on;
 use crate::args::Global;
@@ -16,7 +16,7 @@ use crate::config::{ServerSettings, TlsFiles, Words};
 use crate::exit::Failure;
 use crate::interruption::Interruption;
 use crate::log;
-use crate::voice::say;
+use crate::output::say;
 
 /// Where a server listens by default: where ZooKeeper's clients look for one, and for this machine alone.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);

@@ -13,7 +13,8 @@ use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output;
-use crate::voice::{Talk, say};
+use crate::output::say;
+use crate::voice::Talk;
 
 pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
     let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };

@@ -6,7 +6,7 @@ use super::service::{block_on_closing, open};
 use crate::args::Global;
 use crate::exit::Failure;
 use crate::output;
-use crate::voice::say;
+use crate::output::say;
 
 pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, Failure> {
     let keeper = open(global)?;

@@ -2,14 +2,16 @@
 
 use std::io::{IsTerminal as _, stdin, stdout};
 
-use lockkeeper::follow::Scope;
+use lockkeeper_console::top::{self, JobStop};
+use rustix::process::Signal;
 
 use super::service::{block_on_closing, open};
 use crate::args::Global;
-use crate::config::MonitorSettings;
-use crate::exit::Failure;
-use crate::output::Orders;
-use crate::top;
+use crate::config::monitor_settings;
+use crate::exit::{Failure, by_signal};
+use crate::interruption::Interruption;
+use crate::run::{JobControl, stop_job};
+use crate::signals::catch;
 
 pub(crate) fn top(global: &Global) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
@@ -18,11 +20,25 @@ pub(crate) fn top(global: &Global) -> Result<u8, Failure> {
     if std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb") {
         return Err(Failure::ours("top: TERM names no terminal with a screen; `lockkeeper ls` prints the locks"));
     }
-    let settings = MonitorSettings::load(global)?;
+    let settings = monitor_settings(global)?;
     let keeper = open(global)?;
-    let orders = Orders::new(global);
+    let orders = global.orders();
     block_on_closing(&keeper, async {
-        let collector = settings.collector(&keeper, Scope::default());
-        top::run(&keeper, &collector, &settings, &orders).await
+        let mut interruption = Interruption::listen()?;
+        let failed = |error| Failure::ours(format!("top: the terminal cannot be used: {error}"));
+        let job = JobStop { signal: catch(Signal::TSTP).map_err(failed)?, stop };
+        tokio::select! {
+            biased;
+            cause = interruption.heard() => Ok(by_signal(cause.number)),
+            ended = top::run(&keeper, &settings, &orders, job) => ended,
+        }
     })?
+}
+
+fn stop() -> Result<(), String> {
+    match stop_job() {
+        Ok(JobControl::Shell) => Ok(()),
+        Ok(JobControl::NoProcess) => Err("there is no shell that would continue this program".to_owned()),
+        Err(error) => Err(format!("this program cannot be stopped: {error}")),
+    }
 }

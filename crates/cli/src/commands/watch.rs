@@ -13,8 +13,8 @@ use super::service::{block_on_closing, open};
 use crate::args::Global;
 use crate::exit::{self, Failure};
 use crate::interruption::Interruption;
+use crate::output::say;
 use crate::output::{self, ShownLock, write};
-use crate::voice::say;
 use crate::witness::Witness;
 
 /// How often a terminal is drawn anew though nothing has changed, so that ages go on.

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use lockkeeper::ServiceUrl;
 use lockkeeper::retry::RetryPolicy;
+use lockkeeper_console::config::{MonitorSettings, MonitorTable, Span};
 use serde::Deserialize;
 
 use super::EXAMPLE_URL;
-use super::monitor::{MonitorSettings, MonitorTable};
 use super::retry::RetryTable;
 use super::server::ServerSettings;
-use super::span::Span;
 use crate::exit::Failure;
 
 /// What one config file says; a part is absent if the file does not have it.

@@ -10,32 +10,24 @@
 //! | `places` | the environment and the config files: where they are, and which of them counts |
 //! | `file` | the keys of a config file |
 //! | `credentials` | user and password that are kept apart from the URL |
-//! | `retry`, `server`, `monitor` | its tables |
-//! | `span`, `size`, `listen`, `words` | a duration, a number of bytes, an address to listen on, four-letter words |
-//! | `receiver` | who is told of alerts |
+//! | `retry`, `server` | its tables; that of the monitor is in `crates/console` |
+//! | `size`, `words` | a number of bytes, four-letter words |
 
 mod credentials;
 mod file;
-mod listen;
-mod monitor;
 mod places;
-mod receiver;
 mod retry;
 mod server;
 mod settings;
 mod size;
-mod span;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub(crate) use self::listen::Listen;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use self::monitor::MonitorSettings;
-#[cfg(feature = "monitor")]
-pub(crate) use self::receiver::{Webhook, WebhookFormat};
 pub(crate) use self::server::{ServerSettings, TlsFiles};
 pub(crate) use self::settings::Settings;
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use self::settings::monitor_settings;
 pub(crate) use self::words::Words;
 
 const EXAMPLE_URL: &str = "file:/var/lib/lockkeeper";

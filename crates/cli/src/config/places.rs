@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::EXAMPLE_URL;
 use super::file::ConfigFile;
 use crate::exit::Failure;
-use crate::voice::say;
+use crate::output::say;
 
 /// The longest config file, in bytes: hundreds of times what its keys need.
 const CONFIG_BYTES_MAX: u64 = 65_536;

@@ -3,7 +3,7 @@
 use lockkeeper::retry::{DEFAULT_BASE, DEFAULT_MAX_DELAY, RetryPolicy};
 use serde::Deserialize;
 
-use super::span::Span;
+use lockkeeper_console::config::Span;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

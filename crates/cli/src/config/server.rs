@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use lockkeeper_console::config::{Listen, duration, one, one_or_more};
 use serde::Deserialize;
 
 use super::credentials::{refuse_if_public, secret_of};
-use super::listen::{Listen, one, one_or_more};
 use super::places::Places;
 use super::size::Size;
-use super::span::duration;
 use super::words::Words;
 use crate::exit::Failure;
 

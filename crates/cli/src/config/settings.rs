@@ -116,6 +116,13 @@ impl Settings {
     }
 }
 
+/// Reads what the config files say of the monitor; nothing if none of them does.
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) fn monitor_settings(global: &Global) -> Result<lockkeeper_console::config::MonitorSettings, Failure> {
+    let found = Places::here().find(global.config.as_deref(), |file| file.monitor)?;
+    Ok(found.map(|(_, settings)| settings).unwrap_or_default())
+}
+
 impl ServerSettings {
     /// Reads what the config files say of `lockkeeper server`; nothing if none of them does.
     pub(crate) fn load(global: &Global) -> Result<Self, Failure> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use super::span::text_or_number;
+use lockkeeper_console::config::text_or_number;
 
 /// The units, and how many bytes each is; letters may be small or capital, and `iB` or `B` may be left out.
 const UNITS: [(char, usize); 3] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];

@@ -5,14 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockkeeper::NamePattern;
 use lockkeeper::retry::RetryPolicy;
+use lockkeeper_console::config::Listen;
 
-use super::file::ConfigFile;
-use super::monitor::{LockThresholds, MonitorSettings};
 use super::places::Places;
-use super::receiver::{Webhook, WebhookFormat};
-use super::{Listen, ServerSettings, Settings};
+use super::{ServerSettings, Settings};
 use crate::args::Global;
 use crate::exit::Failure;
 
@@ -385,39 +382,4 @@ fn the_server_of_a_file_is_found_beside_the_locks_of_another() {
     assert_eq!(machine.server().unwrap(), expected);
     machine.file("person/.config/lockkeeper/config.toml", "[server]\ntick = 500");
     assert!(machine.server().unwrap_err().contains("write 500ms or 500s"));
-}
-
-#[test]
-fn what_a_file_says_of_the_monitor_is_kept() {
-    let text = "[monitor]\nenabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'\n\
-                webhook = 'http://h:9093/api/v2/alerts'\ncommand = ['tell', 'ops']\n\
-                [[monitor.locks]]\nnames = 'nightly-*'\nlong_hold_threshold = '8h'\n\
-                [[monitor.locks]]\nnames = '*'\ncontention_threshold = 5\nloss_threshold = 0";
-    let file = ConfigFile::parse(text, "x.toml".as_ref()).unwrap();
-    let thresholds = |contention, hours, losses| LockThresholds {
-        contention: std::num::NonZeroU32::new(contention),
-        long_hold: (hours > 0.0).then(|| Duration::from_secs_f64(hours * 3_600.0)),
-        losses,
-    };
-    let expected = MonitorSettings {
-        is_enabled: Some(true),
-        interval: Some(Duration::from_secs(30)),
-        thresholds: thresholds(20, 1.5, None),
-        of_locks: vec![
-            (NamePattern::new("nightly-*").unwrap(), thresholds(0, 8.0, None)),
-            (NamePattern::new("*").unwrap(), thresholds(5, 0.0, Some(0))),
-        ],
-        webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager, None).ok(),
-        command: vec!["tell".to_owned(), "ops".to_owned()],
-    };
-    assert_eq!((file.locks.is_none(), file.monitor.as_ref()), (true, Some(&expected)));
-    #[cfg(any(feature = "monitor", feature = "top"))]
-    {
-        use lockkeeper_monitor::alerts::Thresholds;
-        let hours = |hours| Duration::from_secs_f64(hours * 3_600.0);
-        // What the first pattern does not say is said for all, or is as it is without a file.
-        assert_eq!(expected.thresholds("nightly-backup"), Thresholds::new(20, hours(8.0), 2));
-        assert_eq!(expected.thresholds("hourly"), Thresholds::new(5, hours(1.5), 0));
-        assert_eq!(MonitorSettings::default().thresholds("hourly"), Thresholds::default());
-    }
 }

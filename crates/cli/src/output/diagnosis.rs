@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockkeeper::Finding;
 use serde::Serialize;
 
-use super::text::one_line;
+use super::one_line;
 
 /// The findings, those that weigh most first.
 #[derive(Debug, Serialize)]

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::text::table;
+use super::table;
 
 /// A column of the table, by its title.
 type Column = (&'static str, fn(&Row) -> &'static str);

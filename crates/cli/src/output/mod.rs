@@ -1,75 +1,25 @@
-//! Output of the commands on stdout: text tables and JSON.
-//!
-//! The JSON field names are stable, and tokens are strings in it, since many readers of JSON round large numbers. Text
-//! that another process chose, such as its command's name, reaches a terminal only without its control characters.
+//! Output of the commands on stdout: text tables and JSON. What is shown of locks and contenders is in `crates/console`.
 //!
 //! | file | what lives there |
 //! | --- | --- |
-//! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
-//! | `who` | one contender of it |
-//! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
-//! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
-//! | `marks` | which locks something is wrong with, and the words that mark them |
-//! | `known` | what pages and the terminal show of it, before either writes it; from when on it is too old |
-//! | `orders` | what an operator did to a lock |
 //! | `remnants` | what users have left, for `gc` |
 //! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `matrix` | what each service promises, for `capabilities` |
 //! | `promises` | what the service in use promises, for `capabilities`; whether a lock is held, for `check` |
-//! | `text`, `printing` | tables and durations; to stdout |
 
-#[cfg(feature = "monitor")]
-mod alerts;
-#[cfg(any(feature = "monitor", feature = "top"))]
-mod deadlocks;
 mod diagnosis;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) mod known;
-mod locks;
-#[cfg(any(feature = "monitor", feature = "top"))]
-mod marks;
 mod matrix;
-#[cfg(feature = "monitor")]
-mod monitored;
-mod orders;
-mod printing;
 mod promises;
 #[cfg(feature = "monitor")]
 mod remnants;
-mod text;
-#[cfg(any(feature = "monitor", feature = "top"))]
-mod way_out;
-mod who;
 
-#[cfg(feature = "monitor")]
-pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use deadlocks::Deadlock;
-#[cfg(feature = "top")]
-pub(crate) use deadlocks::waiting;
-#[cfg(feature = "monitor")]
-pub(crate) use deadlocks::{Deadlocks, Headline};
 pub(crate) use diagnosis::Diagnosis;
-pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 #[cfg(feature = "monitor")]
-pub(crate) use marks::tag;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use marks::{Mark, Marks};
+pub(crate) use lockkeeper_console::output::{Deadlocks, Orders, shell_line};
+pub(crate) use lockkeeper_console::output::{
+    Deed, ListedLock, ShownLock, Who, brief, json_line, list, one_line, print, print_json, say, table, write,
+};
 pub(crate) use matrix::Matrix;
-#[cfg(feature = "monitor")]
-pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen};
-pub(crate) use orders::{Deed, Done};
-pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 #[cfg(feature = "monitor")]
 pub(crate) use remnants::{Outcome, Remnants};
-#[cfg(any(feature = "monitor", all(test, feature = "top")))]
-pub(crate) use text::is_harmful;
-pub(crate) use text::{brief, one_line};
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use way_out::Orders;
-pub(crate) use who::Who;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use who::date;
-#[cfg(feature = "monitor")]
-pub(crate) use who::millis;

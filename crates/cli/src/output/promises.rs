@@ -6,7 +6,7 @@ use lockkeeper::{Capabilities, Exclusion, Fencing, Finding, Modes, Removal, Seve
 use serde::Serialize;
 
 use super::diagnosis::Found;
-use super::text::table;
+use super::table;
 
 /// The kinds of lock, by the words of `ls`.
 const KINDS: [(Modes, &str); 5] = [

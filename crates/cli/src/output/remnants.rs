@@ -3,8 +3,7 @@
 use lockkeeper::{Remnant, RemnantKind};
 use serde::Serialize;
 
-use super::text::one_line;
-use super::way_out::{Orders, shell_line};
+use super::{Orders, one_line, shell_line};
 
 /// What the removal of an empty queue of ZooKeeper's does to programs with kazoo: a lock object of it makes the queue's
 /// node once in its life.
@@ -133,7 +132,6 @@ mod tests {
     use lockkeeper::QueueName;
 
     use super::*;
-    use crate::args::Global;
 
     fn remnants() -> Remnants {
         let lock = |name| QueueName::new(name).ok();
@@ -152,7 +150,7 @@ mod tests {
     fn what_is_left_is_a_line_each_and_the_order_that_removes_it_follows() {
         let remnants = remnants();
         assert_eq!(
-            remnants.text() + &remnants.order(&Orders::new(&Global::default())),
+            remnants.text() + &remnants.order(&Orders::new(None, None)),
             "zk://h1\n\
              \u{20} my door: a dead contender, /x/1\n\
              \u{20} a lock of an unknown name: an empty queue, /x/\\u{1b}[2J\\n\\u{202e}\n\

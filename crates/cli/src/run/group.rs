@@ -13,13 +13,13 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io;
 
+use lockkeeper_console::output::say;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, test_kill_process_group, waitpgid,
 };
 
 use super::processes::{self, Life, Process};
-use super::say;
 
 /// What watchdogs are called in the process table, as their file is called `exe`.
 pub(super) const WATCHDOG_NAME: &CStr = c"lockkeeper-dog";

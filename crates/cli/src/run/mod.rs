@@ -59,10 +59,3 @@ pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Opti
     let is_watchdog = arguments.nth(1)? == watchdog::STEP;
     is_watchdog.then(|| ExitCode::from(watchdog::run(&arguments.collect::<Vec<_>>())))
 }
-
-/// Writes one line of ours to stderr, with a prefix, since the command writes there too.
-///
-/// One write, so that lines of several processes do not mix. A failure is ignored.
-pub(crate) fn say(line: &str) {
-    let _ = rustix::io::write(rustix::stdio::stderr(), format!("lockkeeper: {line}\n").as_bytes());
-}

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use lockkeeper::SafeUntil;
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_console::output::say;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
@@ -28,7 +29,7 @@ use super::signals::{ENDING, Signals};
 use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
 use super::watchdog_end::{Leaving, end_group};
-use super::{OnLoss, Outcome, Stop, Supervision, say};
+use super::{OnLoss, Outcome, Stop, Supervision};
 
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
 const RENEWAL_LOOK_MS: u64 = 250;

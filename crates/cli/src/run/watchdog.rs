@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use lockkeeper::SafeUntil;
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_console::output::say;
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,7 +28,6 @@ use super::ending::{Progress, Situation, Step, decide};
 use super::group::{Group, WATCHDOG_NAME, say_unseen, stubborn};
 use super::launcher::{FAILED, Launcher};
 use super::processes::Process;
-use super::say;
 use super::signals::ENDING;
 
 /// The first argument that makes this binary the watchdog.

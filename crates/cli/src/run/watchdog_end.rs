@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper_console::output::say;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::group::{Group, say_unseen, stubborn};
-use super::say;
 use super::watchdog::STUBBORN_MS;
 
 /// How often a group whose watchdog died is looked at, in milliseconds.

@@ -1,0 +1,7 @@
+//! The options of `monitor` and of an operator's orders.
+
+mod monitor;
+mod orders;
+
+pub use monitor::MonitorArgs;
+pub use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs, reason};

@@ -1,0 +1,123 @@
+//! The operator's orders: `revoke`, `break`, `freeze`, `thaw`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use lockkeeper::{FencingToken, LockKind};
+use serde::Deserialize;
+
+/// The longest reason, in bytes: a few sentences, which are shown to every waiter.
+const REASON_BYTES_MAX: usize = 500;
+
+/// Ask the holders of a lock to give it up
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockkeeper revoke nightly-backup --reason 'deploying'
+  lockkeeper revoke nightly-backup -w 30s        and wait until it was given up
+
+It is a request. `lockkeeper run` ends its command for it, unless it was started with --on-revoke ignore.
+
+Exit codes: 0 they were asked and, with --wait, have given it up; 124 they have not in time; 125 lockkeeper failed.")]
+pub struct RevokeArgs {
+    /// The lock's name, as in nightly-backup
+    pub name: String,
+    /// Why, for the holders who are asked, as in --reason 'deploying'
+    #[arg(long, value_name = "REASON", value_parser = reason)]
+    pub reason: Option<String>,
+    /// Within which time it is to be given up, as in 30s: the command waits for that; without it, it does not wait
+    #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub wait: Option<Duration>,
+}
+
+/// Take a lock away from the holder with this token
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: lockkeeper break nightly-backup --token 4294967338
+
+The token is the one that `lockkeeper show` shows for the holder; if another client holds the lock now, nothing is \
+changed. The next in line is granted the lock at once, while what the holder runs may go on for a moment: \
+`lockkeeper run` ends its command and exits with 123. Better ask first: lockkeeper revoke nightly-backup
+
+Exit codes: 0 it is broken, 125 lockkeeper failed, or no holder has this token.")]
+pub struct BreakArgs {
+    /// The lock's name, as in nightly-backup
+    pub name: String,
+    /// The holder's token, as `lockkeeper show nightly-backup` shows it
+    #[arg(long, value_name = "TOKEN", allow_negative_numbers = true)]
+    pub token: FencingToken,
+}
+
+/// Keep all contenders out of a lock until `thaw`, also after this command has ended
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockkeeper freeze nightly-backup --reason 'moving disks until noon'
+  lockkeeper freeze catalogue --kind rwlock --reason 'new schema' -w 5m
+
+It queues like any other contender and waits until those who hold the lock have given it back; those who come later \
+wait behind it, and are shown the reason. Clients of other makes are kept out too.
+
+Exit codes: 0 it is frozen, 124 it was not given back in time, 125 lockkeeper failed, or it is frozen already.")]
+pub struct FreezeArgs {
+    /// The lock's name, as in nightly-backup
+    pub name: String,
+    /// Why, for the waiters, as in --reason 'moving disks'
+    #[arg(long, value_name = "REASON", value_parser = reason)]
+    pub reason: String,
+    /// What kind of lock it is, as in --kind rwlock; if not given, what it is used as now, or else a mutex
+    #[arg(long, value_enum)]
+    pub kind: Option<Kind>,
+    /// How long to wait at most until it is given back, as in 5m
+    #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub wait: Option<Duration>,
+}
+
+/// Let contenders take a frozen lock again
+#[derive(Args, Debug)]
+#[command(after_help = "Example: lockkeeper thaw nightly-backup")]
+pub struct ThawArgs {
+    /// The lock's name, as in nightly-backup
+    pub name: String,
+}
+
+/// A kind of lock that can be frozen.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Held by one at a time
+    Mutex,
+    /// Shared by readers, or held by one writer
+    Rwlock,
+    /// A number of permits
+    Semaphore,
+    /// One leader and its candidates
+    Election,
+}
+
+impl Kind {
+    /// Returns it as the library names it.
+    pub const fn of_lock(self) -> LockKind {
+        match self {
+            Self::Mutex => LockKind::Mutex,
+            Self::Rwlock => LockKind::ReadWrite,
+            Self::Semaphore => LockKind::Semaphore,
+            Self::Election => LockKind::Election,
+        }
+    }
+}
+
+/// Reads a reason.
+pub fn reason(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if text.len() > REASON_BYTES_MAX {
+        return Err(format!("it has {} bytes, and {REASON_BYTES_MAX} are the most", text.len()));
+    }
+    if text.contains(char::is_control) {
+        return Err("it has a control character".to_owned());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,122 @@
+//! An address to listen on, as it is written: an IP address with a port, a port alone, or a host's name with a port.
+//! Names are looked up when the server starts, not here.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+
+use crate::exit::Failure;
+
+/// An address to listen on. Its two forms are all there are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Listen {
+    /// An IP address with a port.
+    Address(SocketAddr),
+    /// A host's name with a port, looked up when listening begins.
+    Name {
+        /// The name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Listen {
+    /// Reads `127.0.0.1:2181`, `[::1]:2181`, `localhost:2181`, or `2181`, which is a port of 127.0.0.1.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        if let Ok(port) = text.parse() {
+            return Ok(Self::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+        }
+        let is_name = |host: &str| {
+            !host.is_empty() && host.chars().all(|mark| mark.is_alphanumeric() || matches!(mark, '-' | '.' | '_'))
+        };
+        match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+            Some((host, Ok(port))) if is_name(host) => Ok(Self::Name { host: host.to_owned(), port }),
+            _ => Err(format!(
+                "`{text}` is no address to listen on; write it as 127.0.0.1:2181, [::1]:2181, localhost:2181 or 2181"
+            )),
+        }
+    }
+
+    /// Returns the IP addresses that it stands for; looks a name up.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
+        match self {
+            Self::Address(address) => Ok(vec![*address]),
+            Self::Name { host, port } => {
+                let found = (host.as_str(), *port).to_socket_addrs();
+                let mut addresses: Vec<SocketAddr> =
+                    found.map_err(|error| Failure::ours(format!("cannot listen on {host}:{port}: {error}")))?.collect();
+                addresses.sort();
+                addresses.dedup();
+                Ok(addresses)
+            }
+        }
+    }
+}
+
+/// Reads one address in a config file.
+pub fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Listen>, D::Error> {
+    match <[Listen; 1]>::try_from(one_or_more(deserializer)?) {
+        Ok([listen]) => Ok(Some(listen)),
+        Err(_) => Err(de::Error::custom("it has to be one address")),
+    }
+}
+
+/// Reads one address or a list of them in a config file.
+pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Listen>, D::Error> {
+    struct ListenVisitor;
+
+    impl<'de> Visitor<'de> for ListenVisitor {
+        type Value = Vec<Listen>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an address such as \"127.0.0.1:2181\", or a list of them")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<Listen>, E> {
+            Ok(vec![Listen::parse(text).map_err(E::custom)?])
+        }
+
+        fn visit_i64<E: de::Error>(self, port: i64) -> Result<Vec<Listen>, E> {
+            self.visit_str(&port.to_string())
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut texts: S) -> Result<Vec<Listen>, S::Error> {
+            let mut all = Vec::new();
+            while let Some(text) = texts.next_element::<String>()? {
+                all.push(Listen::parse(&text).map_err(de::Error::custom)?);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_any(ListenVisitor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_a_port_or_a_name_can_be_listened_on() {
+        let address = |text: &str| Ok(Listen::Address(text.parse().unwrap()));
+        assert_eq!(Listen::parse("10.0.0.1:2181"), address("10.0.0.1:2181"));
+        assert_eq!(Listen::parse("[::1]:0"), address("[::1]:0"));
+        assert_eq!(Listen::parse("2181"), address("127.0.0.1:2181"));
+        let name = Listen::parse("localhost:2181").unwrap();
+        assert_eq!(name, Listen::Name { host: "localhost".to_owned(), port: 2181 });
+        assert!(name.addresses().unwrap().iter().all(|address| address.ip().is_loopback() && address.port() == 2181));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_what_to_write() {
+        for text in ["", "nowhere", "host:", "host:x", ":2181", "::1:2181x", "a b:2181", "70000", "host:70000"] {
+            let refusal = Listen::parse(text).expect_err(text);
+            assert!(refusal.contains("write it as"), "{text}: {refusal}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Judges what is known each second, tells of alerts on stderr, and has them written down before receivers are told.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use lockkeeper::{Keeper, QueueName};
+use lockkeeper_monitor::alerts::{Alert, Desk, News, Rule};
+use lockkeeper_monitor::{Collector, Moment};
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::receiver::{Receiver, Sink};
+use super::sender::{Outcome, Sender, warn_of_refusal};
+use super::state_file::{STATE_BYTES_MAX, StateFile};
+use crate::config::MonitorSettings;
+use crate::exit::Failure;
+use crate::locked::locked;
+use crate::output::say;
+use crate::output::{brief, summary};
+
+/// How often is judged, since an alert may begin or end by the time alone; and how often at most, since a service may
+/// be full of changes.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What is told, which the judge, the receivers and the election share.
+#[derive(Debug)]
+pub(super) struct SharedDesk(Mutex<Desk>);
+
+impl SharedDesk {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
+        locked(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Alerting {
+    collector: Arc<Collector>,
+    settings: MonitorSettings,
+    desk: SharedDesk,
+    receivers: Vec<Receiver>,
+    /// Who sends; `None` without a receiver.
+    sender: Option<Sender>,
+    /// Why it stands for no election, if it has a receiver.
+    refusal: Option<lockkeeper::Error>,
+    file: Option<StateFile>,
+    is_file_failing: AtomicBool,
+    /// Something was told, and is to be written down.
+    told: Notify,
+}
+
+impl Alerting {
+    /// Goes on where the file has ended, if one is named.
+    /// Fails if the file is of no use, or a receiver cannot be told anything.
+    pub(crate) fn new(
+        keeper: &Keeper,
+        collector: Arc<Collector>,
+        settings: MonitorSettings,
+        state: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let webhook = settings.webhook.clone().map(Sink::webhook).transpose()?;
+        let command = Some(settings.command.clone()).filter(|words| !words.is_empty()).map(Sink::Command);
+        let sinks = webhook.into_iter().chain(command);
+        let receivers: Vec<_> = sinks.map(|sink| Receiver::new(sink, collector.service())).collect();
+        let mut desk = Desk::new(receivers.iter().map(|receiver| receiver.key().to_owned()));
+        let file = state.map(|path| StateFile::open(path, &collector.service())).transpose()?;
+        let file = file.map(|(file, notes)| {
+            notes.into_iter().for_each(|notes| desk.restore(notes, collector.now()));
+            file
+        });
+        let is_sending = settings.is_enabled() && !receivers.is_empty();
+        let (sender, refusal) = match is_sending.then(|| Sender::new(keeper)) {
+            Some(Ok(sender)) => (Some(sender), None),
+            // A layout of other clients may carry no elections.
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        if sender.is_some() {
+            desk.follow();
+        }
+        let desk = SharedDesk(Mutex::new(desk));
+        let (is_file_failing, told) = (AtomicBool::new(false), Notify::new());
+        let alerting = Self { collector, settings, desk, receivers, sender, refusal, file, is_file_failing, told };
+        // One that cannot be written at all is of no use.
+        if let (Some(file), text) = (&alerting.file, alerting.state(alerting.collector.now())) {
+            file.save(&text)
+                .map_err(|error| Failure::ours(format!("--state: cannot write {}: {error}", file.name())))?;
+        }
+        Ok(alerting)
+    }
+
+    pub(super) fn firing(&self) -> Vec<Alert> {
+        self.desk.lock().firing().collect()
+    }
+
+    pub(super) fn raised(&self) -> BTreeMap<&'static str, u64> {
+        let desk = self.desk.lock();
+        Rule::ALL.into_iter().map(|rule| (rule.as_str(), desk.raised(rule))).collect()
+    }
+
+    /// Returns how many alerts a receiver was never told of.
+    pub(super) fn dropped(&self) -> u64 {
+        self.desk.lock().dropped()
+    }
+
+    /// Tells of alerts until the future is dropped.
+    pub(crate) async fn run(&self) {
+        if !self.settings.is_enabled() {
+            return std::future::pending().await;
+        }
+        self.refusal.iter().for_each(warn_of_refusal);
+        let told = async |at: usize| match self.receivers.get(at) {
+            Some(receiver) => receiver.run(&self.desk, self.sender.as_ref(), &self.told).await,
+            None => std::future::pending().await,
+        };
+        let sending = async {
+            match &self.sender {
+                Some(sender) => sender.run(&self.desk).await,
+                None => std::future::pending().await,
+            }
+        };
+        // A webhook and a command, at most.
+        tokio::join!(self.judge(), sending, told(0), told(1));
+    }
+
+    async fn judge(&self) {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What was noted before this monitor's start is written down.
+        let mut written = self.desk.lock().changes();
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.judge_once(),
+                () = self.told.notified() => {}
+            }
+            if self.desk.lock().changes() != written
+                && let Some(changes) = self.write_down().await
+            {
+                written = changes;
+            }
+        }
+    }
+
+    fn judge_once(&self) {
+        let now = self.collector.now();
+        let thresholds = |lock: &QueueName| self.settings.thresholds(lock.as_str());
+        let news = self.collector.read(|state| self.desk.lock().judge(state, now, thresholds));
+        for news in news {
+            match news {
+                News::Raised(alert) => say(&format!("alert: {}", said(&alert, now))),
+                News::Ended(alert) => {
+                    let lasted = alert.ended_unix.map(|ended| brief(ended.saturating_sub(alert.began_unix)));
+                    let lasted = lasted.unwrap_or_default();
+                    say(&format!("alert over after {lasted}: {}", said(&alert, now)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes down what is to be told, and has it told; returns how often it had changed by then, unless it is to be
+    /// written again.
+    async fn write_down(&self) -> Option<u64> {
+        let now = self.collector.now();
+        let noted = match &self.sender {
+            Some(sender) => sender.note(&self.desk, now).await,
+            None => Outcome::Written,
+        };
+        if let Some(file) = &self.file {
+            let (file, text) = (file.clone(), self.state(now));
+            let saving = tokio::task::spawn_blocking(move || file.save(&text).map_err(|error| (file, error)));
+            match saving.await.map_err(tokio::task::JoinError::try_into_panic) {
+                Ok(saved) => self.note_saved(saved),
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                // The runtime is ending, and the file is written a last time.
+                Err(Err(_)) => {}
+            }
+        }
+        let changes = {
+            let mut desk = self.desk.lock();
+            match noted {
+                Outcome::Written => desk.written(now.boot),
+                Outcome::NotNow => desk.written_here(now.boot),
+            }
+            desk.changes()
+        };
+        self.receivers.iter().for_each(Receiver::wake);
+        (noted == Outcome::Written).then_some(changes)
+    }
+
+    fn note_saved(&self, saved: Result<(), (StateFile, std::io::Error)>) {
+        let was_failing = self.is_file_failing.swap(saved.is_err(), Ordering::Relaxed);
+        match saved {
+            Err((file, error)) if !was_failing => say(&format!(
+                "warning: cannot write {}: {error}; alerts go on, and may be told again after a restart",
+                file.name()
+            )),
+            Ok(()) if was_failing => say("the state of the alerts is written again"),
+            _ => {}
+        }
+    }
+
+    /// Returns what is written down, and how often it has changed.
+    fn state(&self, now: Moment) -> (u64, Vec<u8>) {
+        let (changes, notes) = {
+            let desk = self.desk.lock();
+            (desk.changes(), desk.notes(now))
+        };
+        (changes, notes.encode(&self.collector.service(), STATE_BYTES_MAX, |alert| said(alert, now)))
+    }
+
+    /// Writes the file a last time.
+    pub(crate) fn finish(&self) {
+        if let Some(file) = &self.file {
+            self.note_saved(file.save(&self.state(self.collector.now())).map_err(|error| (file.clone(), error)));
+        }
+    }
+}
+
+pub(super) fn said(alert: &Alert, now: Moment) -> String {
+    summary(alert, now.unix)
+}

@@ -1,0 +1,210 @@
+//! State of all operators' requests: the token, who is logged in, and the service that orders go to.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use lockkeeper::{Keeper, QueueName};
+use lockkeeper_monitor::Collector;
+
+use super::origin::{Caller, PublicUrl};
+use super::refused::Refused;
+use super::sessions::{SESSION_LASTS, SessionKey, Sessions};
+use super::token::Token;
+use super::under_way::{OrdersUnderWay, UnderWay};
+use super::window::Window;
+use crate::exit::Failure;
+use crate::locked::locked;
+use crate::ordering::Order;
+use crate::output::say;
+
+/// How many wrong tokens may be given in a minute: by all callers together, since addresses are cheap and those behind
+/// a proxy have one. A right token waits too, or guessing would go on.
+const WRONG_MAX: usize = 5;
+
+/// How many lines about refused requests are logged in a minute: anyone who reaches the port can cause them.
+const REFUSALS_LOGGED_MAX: usize = 60;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Operating {
+    keeper: Keeper,
+    collector: Arc<Collector>,
+    token: Token,
+    public: Option<PublicUrl>,
+    /// The name of its cookie: another one for each monitor of a machine, since cookies know no ports.
+    cookie: String,
+    doors: Mutex<Doors>,
+    under_way: OrdersUnderWay,
+}
+
+#[derive(Debug)]
+struct Doors {
+    wrong: Window,
+    refusals: Window,
+    /// How many refusals were not logged since the last one that was.
+    unlogged: usize,
+    sessions: Sessions,
+}
+
+impl Operating {
+    /// Carries out the orders of who has this token, on a monitor that listens on this port.
+    pub(crate) fn new(
+        keeper: Keeper,
+        collector: Arc<Collector>,
+        token: Token,
+        public: Option<PublicUrl>,
+        port: u16,
+    ) -> Self {
+        let doors = Doors {
+            wrong: Window::new(WRONG_MAX, MINUTE),
+            refusals: Window::new(REFUSALS_LOGGED_MAX, MINUTE),
+            unlogged: 0,
+            sessions: Sessions::default(),
+        };
+        Self {
+            keeper,
+            collector,
+            token,
+            public,
+            cookie: format!("lockkeeper-{port}"),
+            doors: Mutex::new(doors),
+            under_way: OrdersUnderWay::default(),
+        }
+    }
+
+    /// Refuses what comes by a way that carries no orders, or from a page of others.
+    pub(super) fn require(&self, caller: &Caller, is_page: bool) -> Result<(), Refused> {
+        self.require_way(caller)?;
+        caller.require_origin(self.public.as_ref(), is_page)
+    }
+
+    /// Refuses what comes by a way that carries no orders.
+    pub(super) fn require_way(&self, caller: &Caller) -> Result<(), Refused> {
+        caller.require_way(self.public.as_ref())
+    }
+
+    /// Compares a token, unless too many wrong ones were given.
+    pub(super) fn check_token(&self, given: &str, wrong: StatusCode) -> Result<(), Refused> {
+        let now = self.collector.now().boot;
+        let mut doors = locked(&self.doors);
+        if let Some(after) = doors.wrong.wait(now) {
+            return Err(Refused::too_many(after));
+        }
+        if self.token.is(given) {
+            return Ok(());
+        }
+        doors.wrong.note(now);
+        Err(Refused::new(wrong, "This is not the token."))
+    }
+
+    /// Logs a caller in who has given the token; returns the cookie to set.
+    pub(super) fn log_in(&self, caller: &Caller) -> Result<String, Failure> {
+        let (id, secret) = (random_text()?, random_text()?);
+        locked(&self.doors).sessions.open(&id, secret, self.collector.now().boot);
+        say(&format!("operating: {} has logged in", caller.name()));
+        Ok(self.cookie(caller, &id, SESSION_LASTS))
+    }
+
+    /// Ends a session; returns the cookie to set.
+    pub(super) fn log_out(&self, caller: &Caller, session: &SessionKey) -> String {
+        locked(&self.doors).sessions.close(session);
+        say(&format!("operating: {} has logged out", caller.name()));
+        self.cookie(caller, "", Duration::ZERO)
+    }
+
+    fn cookie(&self, caller: &Caller, id: &str, lasts: Duration) -> String {
+        let public = self.public.as_ref().filter(|public| caller.is_public(Some(public)));
+        let (path, secure) = match public {
+            Some(public) => (public.path(), "; Secure"),
+            None => ("/", ""),
+        };
+        let (name, seconds) = (&self.cookie, lasts.as_secs());
+        format!("{name}={id}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    }
+
+    pub(super) fn session(&self, caller: &Caller) -> Option<SessionKey> {
+        let id = caller.cookie(&self.cookie)?;
+        locked(&self.doors).sessions.find(id, self.collector.now().boot)
+    }
+
+    /// Returns what the forms of a session carry.
+    pub(super) fn secret(&self, session: &SessionKey) -> Option<String> {
+        locked(&self.doors).sessions.secret(session).map(str::to_owned)
+    }
+
+    /// Returns the session of a caller that is logged in and has sent a form of it.
+    pub(super) fn require_form(&self, caller: &Caller, secret: &str) -> Result<SessionKey, Refused> {
+        let session = self.session(caller).ok_or_else(|| {
+            Refused::new(StatusCode::UNAUTHORIZED, "You are not logged in, or not any more: log in, and order again.")
+        })?;
+        if !locked(&self.doors).sessions.is_of(&session, secret) {
+            return Err(Refused::forbidden("The form is of another session: load its page anew, and order again."));
+        }
+        Ok(session)
+    }
+
+    /// Begins to carry an order out. It goes on when the caller does not wait for the end, and is logged then.
+    /// Fails if too many are under way, which is logged, or the monitor ends.
+    pub(super) fn begin(&self, caller: &Caller, by: &str, lock: QueueName, order: Order) -> Result<UnderWay, Refused> {
+        let (keeper, name) = (self.keeper.clone(), said(&lock, &order, &caller.name(), by));
+        let is_freeze = matches!(order, Order::Freeze { .. });
+        let carried_out = async move { order.carry_out(&keeper, &lock).await };
+        let begun = self.under_way.begin(name.clone(), is_freeze, carried_out);
+        begun.inspect_err(|refused| self.log_refusal(&name, refused))
+    }
+
+    /// Gives up what is under way, and takes no order any more. The keeper is to be closed after it, so that freezes
+    /// that wait leave their queues.
+    pub(crate) async fn stop(&self) {
+        self.under_way.stop().await;
+    }
+
+    /// Logs that something was refused before it was tried; `what` names it and who asked.
+    pub(super) fn log_refusal(&self, what: &str, refused: &Refused) {
+        let now = self.collector.now().boot;
+        let mut doors = locked(&self.doors);
+        if doors.refusals.wait(now).is_some() {
+            doors.unlogged += 1;
+            return;
+        }
+        doors.refusals.note(now);
+        let unlogged = std::mem::take(&mut doors.unlogged);
+        drop(doors);
+        if unlogged > 0 {
+            say(&format!("operating: {unlogged} more requests were refused and not logged"));
+        }
+        say(&format!("operating: {what}: refused: {}", refused.text));
+    }
+
+    /// Keeps what came of an order for the session that gave it; returns its number.
+    pub(super) fn tell(&self, session: &SessionKey, text: String) -> Option<u64> {
+        locked(&self.doors).sessions.tell(session, text)
+    }
+
+    /// Says something else under a number.
+    pub(super) fn tell_again(&self, session: &SessionKey, number: u64, text: String) {
+        locked(&self.doors).sessions.tell_again(session, number, text);
+    }
+
+    pub(super) fn told(&self, session: &SessionKey, number: u64) -> Option<String> {
+        locked(&self.doors).sessions.told(session, number).map(str::to_owned)
+    }
+}
+
+/// Names an order for the log: what, of which lock, for which contender, and who gives it.
+pub(super) fn said(lock: &QueueName, order: &Order, caller: &str, by: &str) -> String {
+    let seen = order.seen().map(|seen| {
+        let token = seen.token.map_or_else(|| "without a token".to_owned(), |token| format!("with token {token}"));
+        format!(", contender {} {token}", seen.id)
+    });
+    format!("{} {lock}{}, ordered by {caller} {by}", order.word(), seen.unwrap_or_default())
+}
+
+/// Returns a text that cannot be guessed: 128 random bits.
+fn random_text() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::ours(format!("the system has no random numbers: {error}")))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}

@@ -1,0 +1,195 @@
+//! Tells one receiver of alerts: each again and again until it is taken.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
+use lockkeeper_monitor::alerts::{Alert, Desk, News, is_of_service};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::alerting::SharedDesk;
+use super::operate::TOKEN_VARIABLE;
+use super::sender::Sender;
+use super::webhook::Poster;
+use crate::config::{Webhook, WebhookFormat};
+use crate::exit::Failure;
+use crate::output::say;
+use crate::output::{ToldAlert, json_line, posted};
+
+/// How long a command may take for one; after that it is killed.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How often Alertmanager is told what fires: it takes for over what it does not hear of for some minutes.
+const REPEAT_PERIOD: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) enum Sink {
+    Webhook(Poster, WebhookFormat),
+    /// A program and its arguments, which reads one alert from stdin.
+    Command(Vec<String>),
+}
+
+impl Sink {
+    pub(super) fn webhook(webhook: Webhook) -> Result<Self, Failure> {
+        let format = webhook.format;
+        Ok(Self::Webhook(Poster::new(webhook)?, format))
+    }
+}
+
+pub(super) enum Untaken {
+    /// The receiver may take it later.
+    Down(String),
+    /// It never will.
+    Refused(String),
+}
+
+/// One receiver. What it is still to be told, the desk knows.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    sink: Sink,
+    service: String,
+    news: Notify,
+}
+
+impl Receiver {
+    pub(super) fn new(sink: Sink, service: String) -> Self {
+        Self { sink, service, news: Notify::new() }
+    }
+
+    /// What the desk knows it by, and other monitors theirs of the same kind.
+    pub(super) const fn key(&self) -> &'static str {
+        match self.sink {
+            Sink::Webhook(..) => "webhook",
+            Sink::Command(_) => "command",
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        self.news.notify_one();
+    }
+
+    /// Tells until the future is dropped, and notifies whenever something was told.
+    pub(super) async fn run(&self, desk: &SharedDesk, sender: Option<&Sender>, told: &Notify) {
+        let mut is_down = false;
+        let mut repeat = SystemClock.now().saturating_add(REPEAT_PERIOD);
+        loop {
+            if sender.is_some_and(Sender::is_over) {
+                // Another monitor may lead by now.
+                desk.lock().follow();
+            }
+            let now = SystemClock.now();
+            let (due, next) = self.due(&mut desk.lock(), now);
+            let Some((number, news)) = due else {
+                if self.until_due(next, repeat).await {
+                    repeat = SystemClock.now().saturating_add(REPEAT_PERIOD);
+                    let firing = desk.lock().told();
+                    // What is not taken now is told again a minute later.
+                    let _ = self.repeat(firing).await;
+                }
+                continue;
+            };
+            let taken = self.tell(&news).await;
+            let mut desk = desk.lock();
+            let Some(outbox) = desk.outbox(self.key()) else { continue };
+            match taken {
+                Ok(()) => {
+                    if std::mem::take(&mut is_down) {
+                        say(&format!("alerts are taken again by {}", self.name()));
+                    }
+                    outbox.told(number);
+                }
+                Err(Untaken::Refused(what)) => {
+                    say(&format!("warning: {} refuses an alert: {what}", self.name()));
+                    outbox.refused(number);
+                }
+                Err(Untaken::Down(what)) => {
+                    if !std::mem::replace(&mut is_down, true) {
+                        say(&format!("warning: alerts are not taken by {}: {what}; it is tried again", self.name()));
+                    }
+                    outbox.failed(SystemClock.now());
+                    continue;
+                }
+            }
+            told.notify_one();
+        }
+    }
+
+    /// Returns what is to be told now with its number, and when something is to be told next.
+    fn due(&self, desk: &mut Desk, now: BootInstant) -> (Option<(u64, News)>, Option<BootInstant>) {
+        let sends = desk.sends();
+        let is_ours = |news: &News| sends || is_of_service(news);
+        desk.outbox(self.key()).map_or((None, None), |outbox| {
+            let due = outbox.due(now, is_ours).map(|(number, news)| (number, news.clone()));
+            (due, outbox.next_try(now, is_ours))
+        })
+    }
+
+    /// Waits until something is to be told; tells whether it is time to repeat instead.
+    async fn until_due(&self, next: Option<BootInstant>, repeat: BootInstant) -> bool {
+        let is_repeating = matches!(&self.sink, Sink::Webhook(_, WebhookFormat::Alertmanager));
+        tokio::select! {
+            () = self.news.notified(), if next.is_none() => false,
+            () = SystemClock.sleep_until(next.unwrap_or(repeat)), if next.is_some() => false,
+            () = SystemClock.sleep_until(repeat), if next.is_none() && is_repeating => true,
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.sink {
+            Sink::Webhook(poster, _) => poster.url(),
+            Sink::Command(words) => words.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    async fn tell(&self, news: &News) -> Result<(), Untaken> {
+        let (News::Raised(alert) | News::Ended(alert)) = news else { return Ok(()) };
+        let now_unix = SystemClock.unix_time();
+        let told = ToldAlert::new(&self.service, alert, now_unix);
+        match &self.sink {
+            Sink::Webhook(poster, WebhookFormat::Alertmanager) => {
+                poster.post(&json(&posted(&self.service, std::slice::from_ref(alert), now_unix))?, None).await
+            }
+            Sink::Webhook(poster, WebhookFormat::Plain) => poster.post(&json(&told)?, Some(told.key())).await,
+            Sink::Command(words) => run(words, &json(&told)?).await,
+        }
+    }
+
+    async fn repeat(&self, firing: Vec<Alert>) -> Result<(), Untaken> {
+        match &self.sink {
+            Sink::Webhook(poster, _) if !firing.is_empty() => {
+                poster.post(&json(&posted(&self.service, &firing, SystemClock.unix_time()))?, None).await
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Untaken> {
+    json_line(value).map_err(|failure| Untaken::Refused(failure.message))
+}
+
+/// Runs a program with an alert on its stdin.
+async fn run(words: &[String], alert: &str) -> Result<(), Untaken> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let mut command = Command::new(program);
+    // It has no orders to give.
+    command.env_remove(TOKEN_VARIABLE);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| Untaken::Down(error.to_string()))?;
+    let ended = async {
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that does not read has seen enough.
+            let _ = stdin.write_all(alert.as_bytes()).await;
+        }
+        child.wait().await
+    };
+    match timeout(COMMAND_TIME_MAX, ended).await {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => Err(Untaken::Down(format!("it ended with {status}"))),
+        Ok(Err(error)) => Err(Untaken::Down(error.to_string())),
+        Err(_) => Err(Untaken::Down(format!("it did not end within {COMMAND_TIME_MAX:?}, and was killed"))),
+    }
+}

@@ -1,0 +1,117 @@
+//! The life of a monitor: it serves what is known of all locks, by HTTP, until it is told to stop.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockkeeper::follow::Scope;
+use lockkeeper::{Keeper, NamePattern, QueueName};
+use sd_notify::NotifyState;
+
+use super::alerting::Alerting;
+use super::answers::router;
+use super::listener::Listener;
+use super::operate::{Operating, PublicUrl, Token, routes as operating_routes};
+use super::page::{Pages, routes};
+use super::view::View;
+use crate::args::MonitorArgs;
+use crate::config::{Listen, MonitorSettings};
+use crate::exit::Failure;
+use crate::manager::tell_manager;
+use crate::output::{Orders, say};
+
+/// A monitor whose options are checked, and that serves nothing yet.
+#[derive(Debug)]
+pub struct Monitor {
+    listen: Listen,
+    scope: Scope,
+    lock_metrics: Vec<NamePattern>,
+    state: Option<PathBuf>,
+    public: Option<PublicUrl>,
+    token: Option<Token>,
+}
+
+impl Monitor {
+    /// Checks the options.
+    pub fn new(args: MonitorArgs) -> Result<Self, Failure> {
+        let MonitorArgs { listen, also, lock_metrics, state, operate, operate_token_file, public_url } = args;
+        let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
+        let pattern =
+            |text: &String| NamePattern::new(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
+        let lock_metrics = lock_metrics.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let public = public_url.as_deref().map(PublicUrl::parse).transpose();
+        let public = public.map_err(|what| Failure::ours(format!("--public-url: {what}")))?;
+        let token = operate.then(|| Token::load(operate_token_file.as_deref(), |name| std::env::var_os(name)));
+        let token = token.transpose()?;
+        Ok(Self { listen, scope, lock_metrics, state, public, token })
+    }
+
+    /// Serves until `stopping` returns the name of the signal that ends it. A service that cannot be reached is no
+    /// failure: it is asked again and again.
+    pub async fn serve(
+        self,
+        keeper: &Keeper,
+        settings: MonitorSettings,
+        orders: Orders,
+        stopping: impl Future<Output = &'static str>,
+    ) -> Result<u8, Failure> {
+        let Self { listen, scope, lock_metrics, state, public, token } = self;
+        let service = keeper.service();
+        let listener = Listener::bind(&listen, public.clone())?;
+        if token.is_some() {
+            listener.require_secrecy()?;
+        }
+        let collector = Arc::new(settings.collector(keeper, scope));
+        let alerting = Arc::new(Alerting::new(keeper, Arc::clone(&collector), settings, state.as_deref())?);
+        let operating = token.map(|token| {
+            let (keeper, collector) = (keeper.clone(), Arc::clone(&collector));
+            Arc::new(Operating::new(keeper, collector, token, public, listener.port()))
+        });
+        let orders = orders.on_page(operating.is_some());
+        let view = Arc::new(View { collector, alerting, lock_metrics, orders });
+        let pages = Arc::new(Pages::new(Arc::clone(&view), epoch()?, operating.clone()));
+        let mut paths = routes(Arc::clone(&pages));
+        if let Some(operating) = &operating {
+            paths = paths.merge(operating_routes(Arc::clone(&view), Arc::clone(operating)));
+        }
+        let router = router(Arc::clone(&view), paths);
+        say(&format!("watching {service}, at {}", listener.url()));
+        if let Some(warning) = listener.exposure() {
+            say(&warning);
+        }
+        tell_manager(NotifyState::Ready);
+        let ended = tokio::select! {
+            biased;
+            signal = stopping => {
+                say(&format!("stopping, by {signal}"));
+                tell_manager(NotifyState::Stopping);
+                view.alerting.finish();
+                Ok(0)
+            }
+            never = listener.serve(router) => match never {},
+            () = view.collector.run() => Ok(0),
+            () = view.alerting.run() => Ok(0),
+            () = pages.run() => Ok(0),
+        };
+        // What they own would outlive the keeper, which is closed next.
+        if let Some(operating) = operating {
+            operating.stop().await;
+        }
+        ended
+    }
+}
+
+/// A number that no other monitor has, by all odds.
+fn epoch() -> Result<u64, Failure> {
+    getrandom::u64().map_err(|error| Failure::ours(format!("monitor: the system has no random numbers: {error}")))
+}
+
+fn also_in(scope: Scope, name: &str) -> Result<Scope, Failure> {
+    let refuse = |what: String| Err(Failure::ours(format!("--also: {what}")));
+    match QueueName::new(name) {
+        Ok(_) if !name.starts_with('/') => refuse(format!(
+            "`{name}` is no path; write it as /kazoo/locks/nightly; locks of the base are watched without it"
+        )),
+        Ok(lock) => Ok(scope.with(lock)),
+        Err(error) => refuse(error.to_string()),
+    }
+}

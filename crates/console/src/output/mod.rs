@@ -1,0 +1,64 @@
+//! Output of the commands on stdout: text tables and JSON.
+//!
+//! The JSON field names are stable, and tokens are strings in it, since many readers of JSON round large numbers. Text
+//! that another process chose, such as its command's name, reaches a terminal only without its control characters.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
+//! | `who` | one contender of it |
+//! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
+//! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
+//! | `marks` | which locks something is wrong with, and the words that mark them |
+//! | `known` | what pages and the terminal show of it, before either writes it; from when on it is too old |
+//! | `orders` | what an operator did to a lock |
+//! | `text`, `printing` | tables and durations; to stdout |
+
+#[cfg(feature = "monitor")]
+mod alerts;
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod deadlocks;
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) mod known;
+mod locks;
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod marks;
+#[cfg(feature = "monitor")]
+mod monitored;
+mod orders;
+mod printing;
+mod text;
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod way_out;
+mod who;
+
+#[cfg(feature = "monitor")]
+pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use deadlocks::Deadlock;
+#[cfg(feature = "monitor")]
+pub use deadlocks::Deadlocks;
+#[cfg(feature = "monitor")]
+pub(crate) use deadlocks::Headline;
+#[cfg(feature = "top")]
+pub(crate) use deadlocks::waiting;
+pub(crate) use locks::kind;
+pub use locks::{ListedLock, ShownLock, list};
+#[cfg(feature = "monitor")]
+pub(crate) use marks::tag;
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use marks::{Mark, Marks};
+#[cfg(feature = "monitor")]
+pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen};
+pub use orders::{Deed, Done};
+pub use printing::{json_line, print, print_json, say, write};
+#[cfg(any(feature = "monitor", all(test, feature = "top")))]
+pub(crate) use text::is_harmful;
+pub use text::{brief, one_line, table};
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub use way_out::{Orders, shell_line};
+pub use who::Who;
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use who::date;
+#[cfg(feature = "monitor")]
+pub(crate) use who::millis;
