@@ -13,15 +13,15 @@ use lockkeeper::backend::Ticket;
 use lockkeeper::{KeeperBuilder, ServiceUrl};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
-use crate::run::hold_socket::{self, Answer};
+use crate::exit::CommandFailure;
+use crate::run::hold_socket::{self, HoldAnswer};
 
 /// The variable that holds the list, as JSON.
 const VARIABLE: &str = "LOCKKEEPER_HELD";
 
 /// One lock that is held around this process.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Held {
+pub(crate) struct EnclosingLock {
     /// The service, without secrets.
     pub(crate) service: String,
     pub(crate) name: String,
@@ -33,13 +33,13 @@ pub(crate) struct Held {
     /// The directory of a service of files: a different spelling of its path is the same directory, and a directory
     /// that has replaced it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    directory: Option<Directory>,
+    directory: Option<DirectoryId>,
 }
 
 /// A directory, by its device and inode.
-type Directory = (u64, u64);
+type DirectoryId = (u64, u64);
 
-impl Held {
+impl EnclosingLock {
     /// Notes a lock that is held: its service, its name, where its runner answers, and its contender's ticket.
     pub(crate) fn new(service: String, name: String, hold: String, ticket: Ticket) -> Self {
         let directory = directory_of(&service);
@@ -54,7 +54,7 @@ impl Held {
     }
 }
 
-fn directory_of(service: &str) -> Option<Directory> {
+fn directory_of(service: &str) -> Option<DirectoryId> {
     let url = ServiceUrl::parse(service).ok().filter(|url| url.scheme() == "file")?;
     let metadata = fs::metadata(url.path()).ok()?;
     Some((metadata.dev(), metadata.ino()))
@@ -62,7 +62,7 @@ fn directory_of(service: &str) -> Option<Directory> {
 
 /// All of them, the outermost first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct HeldLocks(Vec<Held>);
+pub(crate) struct HeldLocks(Vec<EnclosingLock>);
 
 impl HeldLocks {
     /// Reads this process's list. One that cannot be read is not ours and counts as empty.
@@ -78,11 +78,11 @@ impl HeldLocks {
     ///
     /// A share or a permit might be free beside the one that is held, but not behind a writer that waits for the first
     /// one, or when processes like ours hold all permits.
-    pub(crate) fn refuse(&self, service: &str, name: &str) -> Result<(), Failure> {
-        let is_held = |held: &&Held| held.name == name && held.is_in(service) && is_still_held(held);
+    pub(crate) fn refuse(&self, service: &str, name: &str) -> Result<(), CommandFailure> {
+        let is_held = |held: &&EnclosingLock| held.name == name && held.is_in(service) && is_still_held(held);
         match self.0.iter().find(is_held) {
             None => Ok(()),
-            Some(_) => Err(Failure::ours(format!(
+            Some(_) => Err(CommandFailure::ours(format!(
                 "{name} ({service}) is held by the `lockkeeper run` that this one runs under; it could wait for itself \
                  without end"
             ))),
@@ -102,7 +102,7 @@ impl HeldLocks {
     }
 
     /// Returns the variable for a command that runs under one more lock.
-    pub(crate) fn variable_with(mut self, held: Held) -> (OsString, OsString) {
+    pub(crate) fn variable_with(mut self, held: EnclosingLock) -> (OsString, OsString) {
         self.0.push(held);
         let text = serde_json::to_string(&self.0).expect("texts can be written as JSON");
         (VARIABLE.into(), text.into())
@@ -110,7 +110,7 @@ impl HeldLocks {
 }
 
 /// One that cannot be asked, such as another user's or one that is stopped, still holds it.
-fn is_still_held(held: &Held) -> bool {
+fn is_still_held(held: &EnclosingLock) -> bool {
     match ask(&held.hold) {
         Ok(answer) => answer.is_some_and(|answer| answer.held),
         Err(_) => true,
@@ -118,7 +118,7 @@ fn is_still_held(held: &Held) -> bool {
 }
 
 /// Asks the runner whose socket is at `address`; `None` if it is gone, and its hold with it.
-pub(crate) fn ask(address: &str) -> io::Result<Option<Answer>> {
+pub(crate) fn ask(address: &str) -> io::Result<Option<HoldAnswer>> {
     let is_broken_off = |kind| matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof);
     let answered = match hold_socket::ask(address) {
         // It went away while it was asked. No other socket has its name: the next attempt is refused.
@@ -137,8 +137,8 @@ mod tests {
     use super::*;
     use crate::run::hold_socket::HoldSocket;
 
-    fn held(service: &str, name: &str, hold: &str) -> Held {
-        Held::new(service.to_owned(), name.to_owned(), hold.to_owned(), Ticket::from_bits(7))
+    fn held(service: &str, name: &str, hold: &str) -> EnclosingLock {
+        EnclosingLock::new(service.to_owned(), name.to_owned(), hold.to_owned(), Ticket::from_bits(7))
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         let (_, text) = HeldLocks::default().variable_with(held("file:/a", "x", &address));
         let locks = HeldLocks::parse(text.to_str().unwrap());
         let is_held = std::cell::Cell::new(true);
-        let answer = || Answer { held: is_held.replace(false), safe_for_ms: None, token: "1".to_owned() };
+        let answer = || HoldAnswer { held: is_held.replace(false), safe_for_ms: None, token: "1".to_owned() };
         let asking = tokio::task::spawn_blocking({
             let locks = locks.clone();
             move || {

@@ -27,14 +27,14 @@ const EVENTS_MODULE: &str = "lockkeeper_recipes::event";
 /// Prints the library's warnings from now on. The first call in this process wins.
 pub(crate) fn listen(voice: Arc<Voice>) {
     // Another subscriber is set already, and one is enough.
-    let _ = subscriber::set_global_default(Records::of_the_library(move |line: &str| voice.say(line)));
+    let _ = subscriber::set_global_default(LogRecords::of_the_library(move |line: &str| voice.say(line)));
 }
 
 /// Prints what the server tells its operator from now on: trouble, and with `is_verbose` also the sessions that begin
 /// and end, and the clients that are refused. The first call in this process wins.
 pub(crate) fn listen_to_server(is_verbose: bool) {
     let level = if is_verbose { Level::INFO } else { Level::WARN };
-    let _ = subscriber::set_global_default(Records { level, is_ours: is_of_the_server, say });
+    let _ = subscriber::set_global_default(LogRecords { level, is_ours: is_of_the_server, say });
 }
 
 fn is_of_the_library(metadata: &Metadata<'_>) -> bool {
@@ -46,19 +46,19 @@ fn is_of_the_server(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Prints each record as one line. Ignores spans: neither the library nor the server makes any.
-struct Records<Say> {
+struct LogRecords<Say> {
     level: Level,
     is_ours: fn(&Metadata<'_>) -> bool,
     say: Say,
 }
 
-impl<Say> Records<Say> {
+impl<Say> LogRecords<Say> {
     fn of_the_library(say: Say) -> Self {
         Self { level: Level::WARN, is_ours: is_of_the_library, say }
     }
 }
 
-impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for Records<Say> {
+impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for LogRecords<Say> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && *metadata.level() <= self.level && (self.is_ours)(metadata)
     }
@@ -68,7 +68,7 @@ impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for Records<Say> {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         event.record(&mut line);
         (self.say)(&line.text());
     }
@@ -88,13 +88,13 @@ impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for Records<Say> {
 
 /// `LOCK: MESSAGE (FIELD VALUE, …)`
 #[derive(Default)]
-struct Line {
+struct LogLine {
     lock: String,
     message: String,
     fields: String,
 }
 
-impl Line {
+impl LogLine {
     fn text(&self) -> String {
         let Self { lock, message, fields } = self;
         let colon = if lock.is_empty() { "" } else { ": " };
@@ -119,7 +119,7 @@ impl Line {
     }
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.add(field, format_args!("{value:?}"));
     }
@@ -141,7 +141,7 @@ mod tests {
     fn said(work: impl FnOnce()) -> Vec<String> {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let heard = lines.clone();
-        let warnings = Records::of_the_library(move |line: &str| heard.lock().unwrap().push(line.to_owned()));
+        let warnings = LogRecords::of_the_library(move |line: &str| heard.lock().unwrap().push(line.to_owned()));
         subscriber::with_default(warnings, work);
         Arc::into_inner(lines).unwrap().into_inner().unwrap()
     }

@@ -9,8 +9,8 @@
 //! files the watchdog holds the contender's pipe too, and removes what a killed runner has left (`tidying` in
 //! `crates/file`).
 //!
-//! What is known of all locks, and an operator's orders to them, is in `crates/console`: `lockkeeper monitor` and `top` are
-//! made of it, and so is what the other commands print of locks.
+//! `crates/console` has what is known of all locks and an operator's orders to them: `monitor`, `top`, and what the
+//! other commands print of locks.
 
 mod args;
 mod commands;

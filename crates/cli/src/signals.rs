@@ -21,16 +21,16 @@ use tokio::signal::unix::{self, SignalKind};
 const PREPARED: [Signal; 6] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
 /// What [`prepare`] has found and made.
-struct Prepared {
+struct PreparedSignals {
     /// What the caller ignores.
     ignored: SignalBits,
     /// For each signal of [`PREPARED`], whether the kernel's default is still to be done.
     defaults: [Arc<AtomicBool>; PREPARED.len()],
 }
 
-fn prepared() -> &'static Prepared {
-    static PREPARED_ONCE: OnceLock<Prepared> = OnceLock::new();
-    PREPARED_ONCE.get_or_init(|| Prepared {
+fn prepared() -> &'static PreparedSignals {
+    static PREPARED_ONCE: OnceLock<PreparedSignals> = OnceLock::new();
+    PREPARED_ONCE.get_or_init(|| PreparedSignals {
         ignored: ignored(),
         defaults: std::array::from_fn(|_| Arc::new(AtomicBool::new(true))),
     })
@@ -38,7 +38,7 @@ fn prepared() -> &'static Prepared {
 
 /// Prepares this process for [`catch`], before it has a second thread.
 pub(crate) fn prepare() -> io::Result<()> {
-    let Prepared { ignored, defaults } = prepared();
+    let PreparedSignals { ignored, defaults } = prepared();
     let mut mask = SigSet::empty();
     for signal in PREPARED {
         mask.add(signal.as_raw().try_into()?);
@@ -55,7 +55,7 @@ pub(crate) fn prepare() -> io::Result<()> {
 
 /// Catches a signal from now on; `None` if it is ignored, and stays so.
 pub(crate) fn catch(signal: Signal) -> io::Result<Option<unix::Signal>> {
-    let Prepared { ignored, defaults } = prepared();
+    let PreparedSignals { ignored, defaults } = prepared();
     if ignored.contains(signal) {
         return Ok(None);
     }

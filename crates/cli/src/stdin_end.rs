@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::stdio::stdin;
 use tokio::sync::oneshot;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// How many bytes one read takes; they are thrown away.
 const READ_BYTES_MAX: usize = 4096;
@@ -24,14 +24,14 @@ pub(crate) struct StdinEnd {
 impl StdinEnd {
     /// Starts to wait for it, on a separate thread: not every stdin can be waited for otherwise.
     /// Fails if it is closed already, or is empty and stays so, as in cron and in a shell's background.
-    pub(crate) fn watch() -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::ours(format!("cannot wait for the end of stdin: {error}"));
+    pub(crate) fn watch() -> Result<Self, CommandFailure> {
+        let failed = |error: io::Error| CommandFailure::ours(format!("cannot wait for the end of stdin: {error}"));
         // So that reading a terminal from the background fails, here and on the thread, instead of stopping us.
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGTTIN);
         mask.thread_block().map_err(|errno| failed(errno.into()))?;
         if has_ended_already().map_err(|errno| failed(errno.into()))? {
-            return Err(Failure::ours(
+            return Err(CommandFailure::ours(
                 "stdin is closed or empty, and `hold` holds the lock until it ends: give it a pipe or a FIFO that \
                  stays open, as `lockkeeper help hold` shows",
             ));

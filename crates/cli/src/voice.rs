@@ -31,11 +31,11 @@ pub(crate) enum Talk {
 pub(crate) struct Voice {
     talk: Talk,
     is_terminal: bool,
-    state: Mutex<State>,
+    state: Mutex<VoiceState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct VoiceState {
     /// Whether the live line is on the terminal.
     is_shown: bool,
     /// Our own place in the queue.
@@ -116,7 +116,7 @@ impl Voice {
         self.erase(&mut locked(&self.state));
     }
 
-    fn erase(&self, state: &mut State) {
+    fn erase(&self, state: &mut VoiceState) {
         if std::mem::take(&mut state.is_shown) {
             let _ = rustix::io::write(stderr(), b"\r\x1b[K");
         }

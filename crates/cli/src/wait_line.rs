@@ -10,9 +10,9 @@ use lockkeeper::backend::decide;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Advice, ContenderId, ContenderInfo, Keeper};
 
-use crate::output::{Who, brief};
+use crate::output::{ContenderView, brief};
 use crate::voice::Voice;
-use crate::witness::Witness;
+use crate::witness::QueueWitness;
 
 /// How long a wait stays silent, and how often the line is renewed on a terminal.
 const BEAT: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const UNANSWERED_MAX: u32 = 5;
 
 #[derive(Debug, Default)]
-struct Sight {
+struct QueueSight {
     /// As it was seen last; empty if it was not, or may not be looked at.
     queue: Vec<ContenderInfo>,
     /// Why the service cannot be reached now, if it cannot.
@@ -31,7 +31,7 @@ struct Sight {
     unanswered: u32,
 }
 
-impl Sight {
+impl QueueSight {
     /// Takes in what came of a look, or that it goes on.
     fn take(&mut self, looked: Option<lockkeeper::Result<Vec<ContenderInfo>>>) {
         self.unanswered = if looked.is_none() { self.unanswered.saturating_add(1) } else { 0 };
@@ -56,7 +56,7 @@ impl Sight {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting<'a> {
+struct WaitText<'a> {
     name: &'a str,
     service: &'a str,
     /// As it was seen last; empty if it could not be looked at.
@@ -69,7 +69,7 @@ struct Waiting<'a> {
     now_unix: Duration,
 }
 
-impl Waiting<'_> {
+impl WaitText<'_> {
     /// Returns the line, without prefix. What it quotes may hold anything; the caller that prints it makes it harmless.
     fn text(&self) -> String {
         let Self { name, service, queue, unreachable, ours, waited, now_unix } = *self;
@@ -110,7 +110,7 @@ fn held_by(first: &ContenderInfo, more: usize, now_unix: Duration) -> String {
 }
 
 fn who(contender: &ContenderInfo, now_unix: Duration) -> String {
-    Who::new(contender, now_unix).since_when()
+    ContenderView::new(contender, now_unix).since_when()
 }
 
 fn ordinal(number: usize) -> String {
@@ -135,8 +135,8 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     let clock = SystemClock;
     let start = clock.now();
     let service = keeper.service();
-    let mut sight = Sight::default();
-    let mut witness = Witness::default();
+    let mut sight = QueueSight::default();
+    let mut witness = QueueWitness::default();
     let mut told = None;
     let tell = |looked: Option<lockkeeper::Result<_>>| {
         let now_unix = clock.unix_time();
@@ -146,7 +146,7 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
             witness.look(&mut sight.queue, now_unix);
         }
         let ours = voice.contender();
-        let waiting = Waiting {
+        let waiting = WaitText {
             name,
             service: &service,
             queue: &sight.queue,
@@ -231,7 +231,7 @@ mod tests {
 
     fn text(queue: &[ContenderInfo], ours: Option<&str>) -> String {
         let ours = ours.map(ContenderId::new);
-        Waiting {
+        WaitText {
             name: "nightly-backup",
             service: "zk://h1",
             queue,
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_service_that_cannot_be_reached_is_named_with_the_cause() {
-        let waiting = Waiting {
+        let waiting = WaitText {
             name: "nightly-backup",
             service: "zk://h1",
             queue: &[],
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_service_that_is_slow_is_not_said_to_be_out_of_reach_until_it_has_not_answered_for_some_time() {
-        let mut sight = Sight::default();
+        let mut sight = QueueSight::default();
         sight.take(None);
         assert!(!sight.is_settled(), "nothing is known yet");
         sight.take(Some(Ok(modes(&[Mode::Mutex]))));
@@ -340,7 +340,7 @@ mod tests {
                 Ok(Vec::new())
             }
         };
-        let (mut sight, mut told) = (Sight::default(), Vec::new());
+        let (mut sight, mut told) = (QueueSight::default(), Vec::new());
         look_each_beat(&clock, look, |looked| {
             let is_answer = looked.is_some();
             sight.take(looked);

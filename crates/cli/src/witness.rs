@@ -10,13 +10,13 @@ use lockkeeper::{ContenderId, ContenderInfo};
 
 /// What was observed so far of the contenders that stand in the queue now.
 #[derive(Debug, Default)]
-pub(crate) struct Witness {
+pub(crate) struct QueueWitness {
     /// Since when it holds: `None` while it waits, or if it held at the first look.
-    seen: BTreeMap<ContenderId, Seen>,
+    seen: BTreeMap<ContenderId, SeenState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Seen {
+enum SeenState {
     Waiting,
     /// Granted between two looks, the later of which was then.
     HoldingSince(Duration),
@@ -24,19 +24,19 @@ enum Seen {
     Holding,
 }
 
-impl Witness {
+impl QueueWitness {
     /// Takes note of a look, and adds to it what earlier ones have shown: a grant that the service does not tell.
     pub(crate) fn look(&mut self, queue: &mut [ContenderInfo], now_unix: Duration) {
         let holds = decide::holders(queue);
         let mut seen = BTreeMap::new();
         for (contender, holds) in queue.iter_mut().zip(holds) {
             let now = match (holds, self.seen.get(&contender.id)) {
-                (false, _) => Seen::Waiting,
-                (true, Some(Seen::Waiting)) => Seen::HoldingSince(now_unix),
+                (false, _) => SeenState::Waiting,
+                (true, Some(SeenState::Waiting)) => SeenState::HoldingSince(now_unix),
                 (true, Some(before)) => *before,
-                (true, None) => Seen::Holding,
+                (true, None) => SeenState::Holding,
             };
-            if let (Seen::HoldingSince(since), None) = (now, contender.granted_unix) {
+            if let (SeenState::HoldingSince(since), None) = (now, contender.granted_unix) {
                 contender.granted_unix = Some(since);
             }
             seen.insert(contender.id.clone(), now);
@@ -55,7 +55,7 @@ mod tests {
         ids.iter().map(|&id| ContenderInfo::new(ContenderId::new(id), Mode::Mutex)).collect()
     }
 
-    fn looked(witness: &mut Witness, ids: &[&str], now: u64) -> Vec<Option<u64>> {
+    fn looked(witness: &mut QueueWitness, ids: &[&str], now: u64) -> Vec<Option<u64>> {
         let mut queue = queue(ids);
         witness.look(&mut queue, Duration::from_secs(now));
         queue.iter().map(|contender| contender.granted_unix.map(|granted| granted.as_secs())).collect()
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_grant_that_was_observed_is_known_and_an_earlier_one_is_not() {
-        let mut witness = Witness::default();
+        let mut witness = QueueWitness::default();
         assert_eq!(looked(&mut witness, &["a", "b", "c"], 10), [None, None, None]);
         assert_eq!(looked(&mut witness, &["b", "c"], 12), [Some(12), None]);
         assert_eq!(looked(&mut witness, &["b", "c"], 15), [Some(12), None]);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_the_service_tells_goes_first() {
-        let mut witness = Witness::default();
+        let mut witness = QueueWitness::default();
         looked(&mut witness, &["a", "b"], 10);
         let mut queue = queue(&["b"]);
         queue[0].granted_unix = Some(Duration::from_secs(11));

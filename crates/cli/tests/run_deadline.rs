@@ -25,7 +25,7 @@ use lockkeeper_faults::long;
 use lockkeeper_faults::sleeper::Sleeper;
 use rustix::process::Signal;
 
-use run::{OnLoss, Outcome, StandBy, Supervision};
+use run::{CommandOutcome, OnLoss, StandBy, Supervision};
 use support::terminal::{CTRL_D, CTRL_Z, Terminal};
 use support::{Place, Running, eventually, is_alive, now, send};
 
@@ -117,8 +117,8 @@ fn runner(arguments: Vec<String>) -> ExitCode {
     note_time_left(hold, &sleeper);
     ExitCode::from(
         u8::try_from(match outcome {
-            Outcome::Exited(code) => code,
-            Outcome::LockLost(_) => 123,
+            CommandOutcome::Exited(code) => code,
+            CommandOutcome::LockLost(_) => 123,
             other => panic!("{other:?}"),
         })
         .unwrap(),

@@ -37,14 +37,14 @@ pub fn by_signal(signal: i32) -> u8 {
 
 /// The failure of a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Failure {
+pub struct CommandFailure {
     /// The exit code.
     pub code: u8,
     /// The text for stderr, without the prefix.
     pub message: String,
 }
 
-impl Failure {
+impl CommandFailure {
     /// A failure of Lockkeeper itself.
     pub fn ours(message: impl Into<String>) -> Self {
         Self { code: FAILED, message: message.into() }
@@ -57,7 +57,7 @@ impl Failure {
     }
 }
 
-impl From<lockkeeper::Error> for Failure {
+impl From<lockkeeper::Error> for CommandFailure {
     fn from(error: lockkeeper::Error) -> Self {
         Self::ours(format!("{error:#}"))
     }

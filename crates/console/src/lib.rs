@@ -1,4 +1,4 @@
-//! The console of the `lockkeeper` command: what people and programs see of all locks, and an operator's orders to them.
+//! The console of the `lockkeeper` command: what it shows of all locks, and an operator's orders to them.
 //!
 //! | module | what lives there |
 //! | --- | --- |

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::config::Listen;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// How long the head of a request may be, in bytes: the least that hyper allows. A name with all of its bytes
 /// percent-encoded fits ten times.
@@ -22,14 +22,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// A port that is listened on.
 #[derive(Debug)]
-pub struct Listening {
+pub struct BoundPort {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Listening {
+impl BoundPort {
     /// Listens on the first address that can be had of those that `listen` stands for, which `option` has named.
-    pub fn bind(option: &str, listen: &Listen) -> Result<Self, Failure> {
+    pub fn bind(option: &str, listen: &Listen) -> Result<Self, CommandFailure> {
         let addresses = listen.addresses()?;
         let bind = || {
             let listener = std::net::TcpListener::bind(&addresses[..])?;
@@ -39,7 +39,7 @@ impl Listening {
         };
         let named: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let failed = |error: std::io::Error| {
-            Failure::ours(format!("{option}: cannot listen on {}: {error}", named.join(" or ")))
+            CommandFailure::ours(format!("{option}: cannot listen on {}: {error}", named.join(" or ")))
         };
         bind().map_err(failed)
     }

@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::alerts::SENDERS;
-use crate::confirmation::{Confirmation, Judged, Verdict};
+use crate::confirmation::{Confirmation, DeadlockVerdict, Judged};
 use crate::find::find;
 use crate::look::{look, permits};
-use crate::model::{Model, Moment};
-use crate::snapshot::{PERIOD_MIN, Snapshot};
+use crate::model::{LockModel, TimePoint};
+use crate::snapshot::{PERIOD_MIN, ServiceSnapshot};
 
 /// The least time between two searches for deadlocks, so that a service full of changes costs four a second.
 const SEARCH_PERIOD_MIN: Duration = Duration::from_millis(250);
@@ -40,15 +40,15 @@ const ASKED_AT_ONCE_MAX: usize = 16;
 /// What is known of a service, how fresh it is, and which deadlocks are in it.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct State {
+pub struct MonitorState {
     /// The locks, and what has happened to them.
-    pub model: Model,
+    pub model: LockModel,
     /// How fresh that is.
-    pub freshness: Freshness,
+    pub freshness: ServiceFreshness,
     /// The deadlocks, the surest first.
     pub deadlocks: Vec<Judged>,
     /// How the service is asked.
-    pub way: Way,
+    pub way: CollectionMode,
     /// Whether locks are followed, so that the permits of a semaphore are asked for besides.
     is_followed: bool,
     confirmation: Confirmation,
@@ -61,7 +61,7 @@ pub struct State {
 /// How a service is asked for its locks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Way {
+pub enum CollectionMode {
     /// It tells of each change.
     Told,
     /// It is looked at again and again, after this pause.
@@ -74,7 +74,7 @@ pub enum Way {
 /// How old what is known of a service may be.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub enum Freshness {
+pub enum ServiceFreshness {
     /// Nothing was seen yet.
     #[default]
     Nothing,
@@ -86,7 +86,7 @@ pub enum Freshness {
     Stale(BootInstant, Error),
 }
 
-impl Freshness {
+impl ServiceFreshness {
     /// Returns how long ago it was true last; `None` if nothing was ever seen.
     pub fn age(&self, now: BootInstant) -> Option<Duration> {
         match self {
@@ -121,7 +121,7 @@ pub struct Collector {
     clock: Arc<dyn Clock>,
     scope: Scope,
     interval: Duration,
-    state: Mutex<State>,
+    state: Mutex<MonitorState>,
     changes: watch::Sender<u64>,
 }
 
@@ -145,12 +145,12 @@ impl Collector {
     }
 
     /// Returns the present moment.
-    pub fn now(&self) -> Moment {
-        Moment { boot: self.clock.now(), unix: self.clock.unix_time() }
+    pub fn now(&self) -> TimePoint {
+        TimePoint { boot: self.clock.now(), unix: self.clock.unix_time() }
     }
 
     /// Reads what is known. Nothing is collected meanwhile.
-    pub fn read<Read>(&self, read: impl FnOnce(&State) -> Read) -> Read {
+    pub fn read<Read>(&self, read: impl FnOnce(&MonitorState) -> Read) -> Read {
         read(&self.state())
     }
 
@@ -160,12 +160,12 @@ impl Collector {
     }
 
     /// Nothing panics while the state is locked but a bug, after which it is still what was seen.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MonitorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is known, and tells that.
-    fn change<Done>(&self, change: impl FnOnce(&mut State) -> Done) -> Done {
+    fn change<Done>(&self, change: impl FnOnce(&mut MonitorState) -> Done) -> Done {
         let done = change(&mut self.state());
         self.changes.send_modify(|number| *number += 1);
         done
@@ -220,7 +220,7 @@ impl Collector {
             match look(&self.keeper, &*self.clock, &self.scope).await {
                 Ok(snapshot) => {
                     pause = snapshot.pause().max(self.interval);
-                    let now = Moment { boot: snapshot.ended, unix: snapshot.ended_unix };
+                    let now = TimePoint { boot: snapshot.ended, unix: snapshot.ended_unix };
                     self.change(|state| {
                         let permits: Vec<_> =
                             snapshot.locks.iter().map(|lock| (lock.name.clone(), lock.permits)).collect();
@@ -228,7 +228,8 @@ impl Collector {
                             snapshot.locks.into_iter().map(|lock| LockSnapshot::new(lock.name, lock.contenders));
                         state.see_all(locks.collect(), now);
                         permits.into_iter().for_each(|(lock, permits)| state.model.set_permits(&lock, permits));
-                        (state.way, state.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(snapshot.began)));
+                        (state.way, state.freshness) =
+                            (CollectionMode::Looks(pause), ServiceFreshness::Fresh(Some(snapshot.began)));
                     });
                 }
                 Err(error) => {
@@ -269,7 +270,7 @@ impl Collector {
         };
         let mut found = find(&snapshot);
         if !found.is_empty() {
-            let Some(all) = self.copied(&self.state(), Model::contended) else {
+            let Some(all) = self.copied(&self.state(), LockModel::contended) else {
                 return false;
             };
             (found, snapshot) = (find(&all), all);
@@ -278,7 +279,8 @@ impl Collector {
         let judged = state.confirmation.judge(&snapshot, found);
         let is_news = judged.len() != state.deadlocks.len() || judged.iter().zip(&state.deadlocks).any(is_other);
         state.deadlocks = judged;
-        let is_open = |judged: &Judged| matches!(judged.verdict, Verdict::Unconfirmed | Verdict::EndsSoon(_));
+        let is_open =
+            |judged: &Judged| matches!(judged.verdict, DeadlockVerdict::Unconfirmed | DeadlockVerdict::EndsSoon(_));
         let is_waited_for = state.deadlocks.iter().any(is_open);
         drop(state);
         if is_news {
@@ -288,24 +290,28 @@ impl Collector {
     }
 
     /// Copies what is to be searched; `None` if there is nothing new, or what is known is not true now.
-    fn to_be_searched(&self) -> Option<Snapshot> {
+    fn to_be_searched(&self) -> Option<ServiceSnapshot> {
         let mut state = self.state();
         let stirred = state.model.stirred();
         if state.searched == Some(stirred) && state.deadlocks.is_empty() {
             return None;
         }
-        let snapshot = self.copied(&state, Model::entangled)?;
+        let snapshot = self.copied(&state, LockModel::entangled)?;
         state.searched = Some(stirred);
         Some(snapshot)
     }
 
     /// Copies what is known, so that no reader waits for a search in it; `None` if it is not true now.
-    fn copied(&self, state: &State, copy: impl Fn(&Model, BootInstant, Moment) -> Snapshot) -> Option<Snapshot> {
-        let Freshness::Fresh(seen) = state.freshness else {
+    fn copied(
+        &self,
+        state: &MonitorState,
+        copy: impl Fn(&LockModel, BootInstant, TimePoint) -> ServiceSnapshot,
+    ) -> Option<ServiceSnapshot> {
+        let ServiceFreshness::Fresh(seen) = state.freshness else {
             return None;
         };
         let now = self.now();
-        let ended = seen.map_or(now, |seen| Moment { boot: seen, ..now });
+        let ended = seen.map_or(now, |seen| TimePoint { boot: seen, ..now });
         Some(copy(&state.model, ended.boot, ended))
     }
 
@@ -369,14 +375,14 @@ fn is_other((one, other): (&Judged, &Judged)) -> bool {
         || one.deadlock.behind != other.deadlock.behind
 }
 
-impl State {
+impl MonitorState {
     /// Tells whether all locks were seen once: what was there then has joined without an event.
     pub const fn has_seen(&self) -> bool {
-        !matches!(self.freshness, Freshness::Nothing | Freshness::Unreached(_))
+        !matches!(self.freshness, ServiceFreshness::Nothing | ServiceFreshness::Unreached(_))
     }
 
     /// Takes in what a follower tells.
-    fn take_in(&mut self, told: FollowEvent, now: Moment, is_looked_at: bool) {
+    fn take_in(&mut self, told: FollowEvent, now: TimePoint, is_looked_at: bool) {
         match told {
             FollowEvent::Lost(error) => self.lose(now.boot, error),
             FollowEvent::All(locks) => {
@@ -384,7 +390,7 @@ impl State {
                 self.is_followed = true;
                 // How old it is, a look that was made tells behind it.
                 if !is_looked_at {
-                    (self.way, self.freshness) = (Way::Told, Freshness::Fresh(None));
+                    (self.way, self.freshness) = (CollectionMode::Told, ServiceFreshness::Fresh(None));
                 }
             }
             FollowEvent::Changed(locks) => {
@@ -396,7 +402,7 @@ impl State {
             }
             FollowEvent::Looked { began, pause, silent } => {
                 self.model.set_silent(silent);
-                (self.way, self.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(began)));
+                (self.way, self.freshness) = (CollectionMode::Looks(pause), ServiceFreshness::Fresh(Some(began)));
             }
             // It may be any change.
             _ => {}
@@ -404,7 +410,7 @@ impl State {
     }
 
     /// Takes in all locks with contenders.
-    fn see_all(&mut self, locks: Vec<LockSnapshot>, now: Moment) {
+    fn see_all(&mut self, locks: Vec<LockSnapshot>, now: TimePoint) {
         let known = self.freshness.known(now.boot);
         let mut gone: BTreeMap<_, _> = self.model.locks().keys().map(|name| (name.clone(), ())).collect();
         for LockSnapshot { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
@@ -419,8 +425,8 @@ impl State {
     /// Takes in that the service cannot be asked.
     fn lose(&mut self, now: BootInstant, error: Error) {
         self.freshness = match self.freshness.known(now) {
-            Some(known) => Freshness::Stale(known, error),
-            None => Freshness::Unreached(error),
+            Some(known) => ServiceFreshness::Stale(known, error),
+            None => ServiceFreshness::Unreached(error),
         };
     }
 }

@@ -13,7 +13,7 @@ use lockkeeper::{ContenderId, QueueName};
 use crate::deadlock::{Certainty, Deadlock};
 #[cfg(test)]
 use crate::planted;
-use crate::snapshot::Snapshot;
+use crate::snapshot::ServiceSnapshot;
 
 /// How far apart the two looks are at least: long beside the life of a short wait.
 pub const CONFIRM_AFTER: Duration = Duration::from_secs(1);
@@ -25,11 +25,11 @@ pub const ENDS_SOON: Duration = Duration::from_secs(30);
 /// The memory of earlier looks.
 #[derive(Clone, Debug, Default)]
 pub struct Confirmation {
-    stood: Vec<Stood>,
+    stood: Vec<StandingCore>,
 }
 
 #[derive(Clone, Debug)]
-struct Stood {
+struct StandingCore {
     core: BTreeSet<(QueueName, ContenderId)>,
     certainty: Certainty,
     /// When the first look that has seen it ended.
@@ -43,7 +43,7 @@ pub struct Judged {
     /// The deadlock.
     pub deadlock: Deadlock,
     /// What may be said of it.
-    pub verdict: Verdict,
+    pub verdict: DeadlockVerdict,
     /// Since when it has been seen: when the first look that has seen it ended.
     pub since: BootInstant,
 }
@@ -51,7 +51,7 @@ pub struct Judged {
 /// What may be said of a deadlock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum DeadlockVerdict {
     /// It is one, by all that is known of its contenders.
     Known,
     /// It is one, and ends by itself after this time: a contender gives up then.
@@ -64,16 +64,16 @@ pub enum Verdict {
 
 impl Confirmation {
     /// Says what may be said of the deadlocks that were [found](crate::find) in this look, and keeps them for the next.
-    pub fn judge(&mut self, snapshot: &Snapshot, found: Vec<Deadlock>) -> Vec<Judged> {
+    pub fn judge(&mut self, snapshot: &ServiceSnapshot, found: Vec<Deadlock>) -> Vec<Judged> {
         let judged: Vec<_> = found.into_iter().map(|deadlock| self.judge_one(snapshot, deadlock)).collect();
         self.stood = judged.iter().map(|(stood, _)| stood.clone()).collect();
         judged.into_iter().map(|(_, judged)| judged).collect()
     }
 
-    fn judge_one(&self, snapshot: &Snapshot, deadlock: Deadlock) -> (Stood, Judged) {
+    fn judge_one(&self, snapshot: &ServiceSnapshot, deadlock: Deadlock) -> (StandingCore, Judged) {
         // It may have grown meanwhile, or lost one that was not needed for it. What was only possible proves nothing.
-        let is_sure = |stood: &Stood| stood.certainty.is_known() || !deadlock.certainty.is_known();
-        let is_same = |stood: &&Stood| {
+        let is_sure = |stood: &StandingCore| stood.certainty.is_known() || !deadlock.certainty.is_known();
+        let is_same = |stood: &&StandingCore| {
             is_sure(stood) && (stood.core.is_subset(&deadlock.core) || deadlock.core.is_subset(&stood.core))
         };
         let since = self.stood.iter().filter(is_same).map(|stood| stood.since).min().unwrap_or(snapshot.ended);
@@ -82,14 +82,14 @@ impl Confirmation {
         #[cfg(test)]
         let is_later = is_later || planted::is(planted::Fault::OldViews);
         let verdict = if !deadlock.certainty.is_known() {
-            Verdict::Possible
+            DeadlockVerdict::Possible
         } else if stands < CONFIRM_AFTER || !is_later {
-            Verdict::Unconfirmed
+            DeadlockVerdict::Unconfirmed
         } else {
-            ends_soon(&deadlock, snapshot.ended_unix).map_or(Verdict::Known, Verdict::EndsSoon)
+            ends_soon(&deadlock, snapshot.ended_unix).map_or(DeadlockVerdict::Known, DeadlockVerdict::EndsSoon)
         };
         (
-            Stood { core: deadlock.core.clone(), certainty: deadlock.certainty, since },
+            StandingCore { core: deadlock.core.clone(), certainty: deadlock.certainty, since },
             Judged { deadlock, verdict, since },
         )
     }

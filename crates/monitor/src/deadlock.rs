@@ -13,7 +13,7 @@ pub struct Deadlock {
     /// How sure it is: as sure as the weakest link of all that were needed to find it.
     pub certainty: Certainty,
     /// One circle in it: each link leads to the next, the last one to the first.
-    pub chain: Vec<Link>,
+    pub chain: Vec<ChainLink>,
     /// All contenders that block each other, also outside of the chain, each with the queue in which it stands.
     pub core: BTreeSet<(QueueName, ContenderId)>,
     /// How many others wait for them.
@@ -40,7 +40,7 @@ impl Deadlock {
 /// A wait, and what joins it with the next one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Link {
+pub struct ChainLink {
     /// The lock that is waited for.
     pub lock: QueueName,
     /// Who waits.
@@ -48,17 +48,17 @@ pub struct Link {
     /// How many others that block each other too stand between it and the one ahead, and are in no link.
     pub between: usize,
     /// What the one ahead does there.
-    pub state: Ahead,
+    pub state: AheadRole,
     /// Who is ahead of the waiter.
     pub ahead: ContenderInfo,
     /// Why the one ahead does not go on before the next waiter does.
-    pub joined: Joined,
+    pub joined: Dependence,
 }
 
 /// What the contender ahead of a waiter does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Ahead {
+pub enum AheadRole {
     /// It holds the lock.
     Holds,
     /// It has one of this many permits, each of which would do, and none of which comes back.
@@ -70,7 +70,7 @@ pub enum Ahead {
 /// Why a contender does not go on before a waiter does. The surest comes first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
-pub enum Joined {
+pub enum Dependence {
     /// It is that waiter.
     Itself,
     /// The waiter is nested in it, or in one that is.
@@ -139,14 +139,14 @@ impl Certainty {
     }
 }
 
-impl From<Joined> for Certainty {
-    fn from(joined: Joined) -> Self {
+impl From<Dependence> for Certainty {
+    fn from(joined: Dependence) -> Self {
         match joined {
-            Joined::Itself | Joined::Within | Joined::OwnerKey | Joined::Thread => Self::SameOwner,
-            Joined::Task => Self::SameTask,
-            Joined::Run => Self::SameRun,
-            Joined::Process => Self::SameProcess,
-            Joined::Session => Self::SameSession,
+            Dependence::Itself | Dependence::Within | Dependence::OwnerKey | Dependence::Thread => Self::SameOwner,
+            Dependence::Task => Self::SameTask,
+            Dependence::Run => Self::SameRun,
+            Dependence::Process => Self::SameProcess,
+            Dependence::Session => Self::SameSession,
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use lockkeeper::backend::{Part, Ticket};
 use lockkeeper::{ContenderId, Mode, QueueName};
 
-use crate::cores::{Core, cores};
-use crate::deadlock::{Ahead, Certainty, Deadlock, Joined, Link};
+use crate::cores::{DeadlockCore, cores};
+use crate::deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence};
 use crate::flows::{Flows, Sureness, in_common, of_one_flow};
-use crate::graph::Node;
-use crate::snapshot::Snapshot;
+use crate::graph::WaitNode;
+use crate::snapshot::ServiceSnapshot;
 use crate::way_out::way_out;
-use crate::world::{Place, World};
+use crate::world::{World, WorldPlace};
 
 /// Finds the deadlocks in what was seen, the surest first.
 ///
@@ -20,7 +20,7 @@ use crate::world::{Place, World};
 ///
 /// Of a semaphore it must be known how many permits there are, and each waiter is taken to want one. A process, session
 /// or run with very many holds and waits is left out of what is possible.
-pub fn find(snapshot: &Snapshot) -> Vec<Deadlock> {
+pub fn find(snapshot: &ServiceSnapshot) -> Vec<Deadlock> {
     let world = World::new(snapshot);
     let mut named = BTreeSet::new();
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub fn find(snapshot: &Snapshot) -> Vec<Deadlock> {
     found
 }
 
-fn deadlock(world: &World<'_>, flows: &Flows, core: &Core, sureness: Sureness) -> Deadlock {
+fn deadlock(world: &World<'_>, flows: &Flows, core: &DeadlockCore, sureness: Sureness) -> Deadlock {
     let chain = chain(world, flows, &core.circle);
     let least = match sureness {
         Sureness::Owners => Certainty::SameOwner,
@@ -71,13 +71,13 @@ fn id(world: &World<'_>, number: usize) -> (QueueName, ContenderId) {
 }
 
 /// Reads a circle as waits, one after the other.
-fn chain(world: &World<'_>, flows: &Flows, circle: &[Node]) -> Vec<Link> {
-    let waits: Vec<usize> = (0..circle.len()).filter(|&at| matches!(circle[at], Node::Grant(_))).collect();
+fn chain(world: &World<'_>, flows: &Flows, circle: &[WaitNode]) -> Vec<ChainLink> {
+    let waits: Vec<usize> = (0..circle.len()).filter(|&at| matches!(circle[at], WaitNode::Grant(_))).collect();
     let ends = waits.iter().skip(1).copied().chain([circle.len()]);
     let first = circle.first().copied();
     let link = |(from, to): (&usize, usize)| {
-        let Node::Grant(waiter) = circle[*from] else { return None };
-        let Some(Node::Grant(next)) = circle.get(to).copied().or(first) else { return None };
+        let WaitNode::Grant(waiter) = circle[*from] else { return None };
+        let Some(WaitNode::Grant(next)) = circle.get(to).copied().or(first) else { return None };
         Some(link(world, flows, waiter, &circle[from + 1..to], next))
     };
     shortened(waits.iter().zip(ends).filter_map(link).collect())
@@ -85,21 +85,21 @@ fn chain(world: &World<'_>, flows: &Flows, circle: &[Node]) -> Vec<Link> {
 
 /// Leaves out those of a chain that wait where the one before them does, for the same one: it is enough to say how many
 /// they are.
-fn shortened(mut links: Vec<Link>) -> Vec<Link> {
+fn shortened(mut links: Vec<ChainLink>) -> Vec<ChainLink> {
     let count = links.len();
-    let leads_on = |link: &Link, next: &Link| {
-        let is_between = link.state == Ahead::Waits && link.joined == Joined::Itself && link.lock == next.lock;
+    let leads_on = |link: &ChainLink, next: &ChainLink| {
+        let is_between = link.state == AheadRole::Waits && link.joined == Dependence::Itself && link.lock == next.lock;
         // Readers wait for the writer between them, and not for each other.
         is_between && !(link.waiter.mode == Mode::Read && next.ahead.mode == Mode::Read)
     };
     let first = (0..count).find(|&at| !leads_on(&links[(at + count - 1) % count], &links[at]));
     links.rotate_left(first.unwrap_or(0));
-    let mut short: Vec<Link> = Vec::new();
+    let mut short: Vec<ChainLink> = Vec::new();
     for link in links {
         match short.last_mut() {
             Some(last) if leads_on(last, &link) => {
-                let Link { state, ahead, joined, .. } = link;
-                *last = Link { between: last.between + 1, state, ahead, joined, ..last.clone() };
+                let ChainLink { state, ahead, joined, .. } = link;
+                *last = ChainLink { between: last.between + 1, state, ahead, joined, ..last.clone() };
             }
             _ => short.push(link),
         }
@@ -108,19 +108,21 @@ fn shortened(mut links: Vec<Link>) -> Vec<Link> {
 }
 
 /// Describes a wait by what lies between it and the next one.
-fn link(world: &World<'_>, flows: &Flows, waiter: usize, between: &[Node], next: usize) -> Link {
+fn link(world: &World<'_>, flows: &Flows, waiter: usize, between: &[WaitNode], next: usize) -> ChainLink {
     let left = between.iter().find_map(|node| match node {
-        Node::Leave(number) => Some(*number),
+        WaitNode::Leave(number) => Some(*number),
         _ => None,
     });
     // At a gate it may be the turn of the one ahead that is needed, and not its end.
     let ahead = left.unwrap_or(next);
     let state = match (&world.contenders[ahead].place, &world.contenders[waiter].place) {
-        (Place::HasPermit { .. }, &Place::AtGate { gate, .. }) => Ahead::HasPermit(world.gates[gate].holders.len()),
-        (Place::Needs(_) | Place::AtGate { .. }, _) => Ahead::Waits,
-        _ => Ahead::Holds,
+        (WorldPlace::HasPermit { .. }, &WorldPlace::AtGate { gate, .. }) => {
+            AheadRole::HasPermit(world.gates[gate].holders.len())
+        }
+        (WorldPlace::Needs(_) | WorldPlace::AtGate { .. }, _) => AheadRole::Waits,
+        _ => AheadRole::Holds,
     };
-    Link {
+    ChainLink {
         lock: world.lock(waiter).name.clone(),
         waiter: world.contenders[waiter].info.clone(),
         between: 0,
@@ -132,22 +134,22 @@ fn link(world: &World<'_>, flows: &Flows, waiter: usize, between: &[Node], next:
 
 /// Says what joins a contender that does not leave with the wait that follows in a circle: the weakest of what lies
 /// between.
-fn joined(world: &World<'_>, flows: &Flows, ahead: usize, between: &[Node], next: usize) -> Joined {
+fn joined(world: &World<'_>, flows: &Flows, ahead: usize, between: &[WaitNode], next: usize) -> Dependence {
     if ahead == next {
-        return Joined::Itself;
+        return Dependence::Itself;
     }
     let over = between.iter().filter_map(|node| match node {
-        Node::Finish(flow) => Some(*flow),
+        WaitNode::Finish(flow) => Some(*flow),
         _ => None,
     });
     // The way in: the contender that does not leave, and each flow that is not over.
-    let mut weakest = Joined::Itself;
+    let mut weakest = Dependence::Itself;
     let mut at = ahead;
     let mut flow_before = None;
     for flow in over {
         if let Some(before) = flow_before {
             let (around, nested) = nesting(world, flows, before, flow, at);
-            weakest = weakest.max(Joined::Within);
+            weakest = weakest.max(Dependence::Within);
             if around != at {
                 weakest = weakest.max(of_one_flow(world, at));
             }

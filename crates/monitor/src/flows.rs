@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use lockkeeper::backend::{Flow, FlowKind, ProcessId, TicketHead};
 
-use crate::deadlock::Joined;
+use crate::deadlock::Dependence;
 #[cfg(test)]
 use crate::planted;
-use crate::world::{Contender, World};
+use crate::world::{World, WorldContender};
 
 /// How many pairs of a hold and a wait of one process, session or run are looked at. One with more has so many tasks
 /// that a circle through it says nothing.
@@ -68,7 +68,8 @@ impl Flows {
 
     /// Has the flow of each contender wait for those of the contenders that are nested in it.
     fn nest(&mut self, world: &World<'_>) {
-        let with_ticket = |(number, contender): (usize, &Contender<'_>)| Some((contender.info.ticket?.head(), number));
+        let with_ticket =
+            |(number, contender): (usize, &WorldContender<'_>)| Some((contender.info.ticket?.head(), number));
         let by_ticket: BTreeMap<TicketHead, usize> =
             world.contenders.iter().enumerate().filter_map(with_ticket).collect();
         for (number, contender) in world.contenders.iter().enumerate() {
@@ -89,7 +90,7 @@ impl Flows {
     }
 
     fn pair(&mut self, world: &World<'_>) {
-        let mut groups = BTreeMap::<Group<'_>, (Vec<usize>, Vec<usize>)>::new();
+        let mut groups = BTreeMap::<FlowGroup<'_>, (Vec<usize>, Vec<usize>)>::new();
         for number in 0..world.contenders.len() {
             for group in groups_of(world, number) {
                 let (holds, waits) = groups.entry(group).or_default();
@@ -142,18 +143,18 @@ fn flows(world: &World<'_>, sureness: Sureness) -> (Vec<usize>, Vec<Vec<usize>>)
 
 /// What two contenders may have in common that are of different flows.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Group<'a> {
+enum FlowGroup<'a> {
     Run(TicketHead),
     Process(ProcessId),
     Session(&'a str),
 }
 
-fn groups_of<'a>(world: &World<'a>, number: usize) -> impl Iterator<Item = Group<'a>> {
+fn groups_of<'a>(world: &World<'a>, number: usize) -> impl Iterator<Item = FlowGroup<'a>> {
     let info = world.contenders[number].info;
     let caller = info.caller;
     // A session is of one process, if that is known.
-    let session = info.session.as_deref().filter(|_| caller.process.is_none()).map(Group::Session);
-    let groups = [caller.within.map(Group::Run), caller.process.map(Group::Process), session];
+    let session = info.session.as_deref().filter(|_| caller.process.is_none()).map(FlowGroup::Session);
+    let groups = [caller.within.map(FlowGroup::Run), caller.process.map(FlowGroup::Process), session];
     groups.into_iter().flatten().filter(move |_| info.frozen.is_none())
 }
 
@@ -167,22 +168,22 @@ fn is_later(world: &World<'_>, hold: usize, wait: usize) -> bool {
 }
 
 /// Says what two contenders of different flows have in common.
-pub(crate) fn in_common(world: &World<'_>, one: usize, other: usize) -> Joined {
+pub(crate) fn in_common(world: &World<'_>, one: usize, other: usize) -> Dependence {
     let [one, other] = [one, other].map(|number| world.contenders[number].info.caller);
     if one.within.is_some() && one.within == other.within {
-        Joined::Run
+        Dependence::Run
     } else if one.process.is_some() && one.process == other.process {
-        Joined::Process
+        Dependence::Process
     } else {
-        Joined::Session
+        Dependence::Session
     }
 }
 
 /// Says how the contenders of one flow are known to be that.
-pub(crate) fn of_one_flow(world: &World<'_>, member: usize) -> Joined {
+pub(crate) fn of_one_flow(world: &World<'_>, member: usize) -> Dependence {
     match world.contenders[member].info.caller.flow.map(Flow::kind) {
-        Some(FlowKind::OwnerKey) => Joined::OwnerKey,
-        Some(FlowKind::Thread) => Joined::Thread,
-        _ => Joined::Task,
+        Some(FlowKind::OwnerKey) => Dependence::OwnerKey,
+        Some(FlowKind::Thread) => Dependence::Thread,
+        _ => Dependence::Task,
     }
 }

@@ -1,12 +1,12 @@
 //! The graph of those who are stuck and what they wait for, and its strongly connected parts.
 
 use crate::flows::Flows;
-use crate::reduction::Outcome;
-use crate::world::{Place, World};
+use crate::reduction::ReductionOutcome;
+use crate::world::{World, WorldPlace};
 
 /// Something that never comes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum WaitNode {
     /// This contender is granted what it waits for.
     Grant(usize),
     /// This contender leaves.
@@ -27,7 +27,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(world: &World<'_>, flows: &Flows, outcome: &Outcome) -> Self {
+    pub(crate) fn new(world: &World<'_>, flows: &Flows, outcome: &ReductionOutcome) -> Self {
         let (contenders, flow_count) = (world.contenders.len(), flows.members.len());
         let nodes = 2 * contenders + flow_count + world.gates.len();
         let mut graph = Self { contenders, flows: flow_count, needs: vec![Vec::new(); nodes] };
@@ -37,62 +37,62 @@ impl Graph {
                 let needs = graph.needs_of_grant(world, outcome, number);
                 graph.needs[number] = needs;
             }
-            let flow = Some(Node::Finish(flows.of[number])).filter(|_| !outcome.done[flows.of[number]]);
-            let kept_for = flows.kept_for[number].iter().filter(waits).map(|&wait| Node::Grant(wait));
-            graph.link(Node::Leave(number), kept_for.chain(flow));
+            let flow = Some(WaitNode::Finish(flows.of[number])).filter(|_| !outcome.done[flows.of[number]]);
+            let kept_for = flows.kept_for[number].iter().filter(waits).map(|&wait| WaitNode::Grant(wait));
+            graph.link(WaitNode::Leave(number), kept_for.chain(flow));
         }
         for flow in (0..flow_count).filter(|&flow| !outcome.done[flow]) {
-            let grants = flows.members[flow].iter().filter(waits).map(|&wait| Node::Grant(wait));
+            let grants = flows.members[flow].iter().filter(waits).map(|&wait| WaitNode::Grant(wait));
             let children = flows.children[flow].iter().filter(|&&child| !outcome.done[child]);
-            graph.link(Node::Finish(flow), grants.chain(children.map(|&child| Node::Finish(child))));
+            graph.link(WaitNode::Finish(flow), grants.chain(children.map(|&child| WaitNode::Finish(child))));
         }
         for (number, gate) in world.gates.iter().enumerate() {
             let have_permits = gate.holders.iter().chain(&gate.waiters);
             let left = have_permits.filter(|&&number| outcome.granted[number] && !outcome.left[number]);
-            graph.link(Node::Permit(number), left.map(|&number| Node::Leave(number)));
+            graph.link(WaitNode::Permit(number), left.map(|&number| WaitNode::Leave(number)));
         }
         graph
     }
 
-    fn needs_of_grant(&self, world: &World<'_>, outcome: &Outcome, number: usize) -> Vec<usize> {
+    fn needs_of_grant(&self, world: &World<'_>, outcome: &ReductionOutcome, number: usize) -> Vec<usize> {
         let needs = match &world.contenders[number].place {
-            Place::Needs(needs) => {
-                needs.iter().filter(|&&needed| !outcome.left[needed]).map(|&needed| Node::Leave(needed)).collect()
+            WorldPlace::Needs(needs) => {
+                needs.iter().filter(|&&needed| !outcome.left[needed]).map(|&needed| WaitNode::Leave(needed)).collect()
             }
             // The first one needs a permit, and each other the one before it.
-            &Place::AtGate { gate, at } => {
+            &WorldPlace::AtGate { gate, at } => {
                 let before = world.gates[gate].waiters[..at].iter().rev().find(|&&before| !outcome.granted[before]);
-                vec![before.map_or(Node::Permit(gate), |&before| Node::Grant(before))]
+                vec![before.map_or(WaitNode::Permit(gate), |&before| WaitNode::Grant(before))]
             }
-            Place::Holds | Place::HasPermit { .. } => Vec::new(),
+            WorldPlace::Holds | WorldPlace::HasPermit { .. } => Vec::new(),
         };
         needs.into_iter().map(|node| self.index(node)).collect()
     }
 
-    fn link(&mut self, from: Node, to: impl Iterator<Item = Node>) {
+    fn link(&mut self, from: WaitNode, to: impl Iterator<Item = WaitNode>) {
         let to: Vec<usize> = to.map(|node| self.index(node)).collect();
         let from = self.index(from);
         self.needs[from] = to;
     }
 
-    pub(crate) const fn index(&self, node: Node) -> usize {
+    pub(crate) const fn index(&self, node: WaitNode) -> usize {
         match node {
-            Node::Grant(number) => number,
-            Node::Leave(number) => self.contenders + number,
-            Node::Finish(flow) => 2 * self.contenders + flow,
-            Node::Permit(gate) => 2 * self.contenders + self.flows + gate,
+            WaitNode::Grant(number) => number,
+            WaitNode::Leave(number) => self.contenders + number,
+            WaitNode::Finish(flow) => 2 * self.contenders + flow,
+            WaitNode::Permit(gate) => 2 * self.contenders + self.flows + gate,
         }
     }
 
-    pub(crate) const fn node(&self, index: usize) -> Node {
+    pub(crate) const fn node(&self, index: usize) -> WaitNode {
         if index < self.contenders {
-            Node::Grant(index)
+            WaitNode::Grant(index)
         } else if index < 2 * self.contenders {
-            Node::Leave(index - self.contenders)
+            WaitNode::Leave(index - self.contenders)
         } else if index < 2 * self.contenders + self.flows {
-            Node::Finish(index - 2 * self.contenders)
+            WaitNode::Finish(index - 2 * self.contenders)
         } else {
-            Node::Permit(index - 2 * self.contenders - self.flows)
+            WaitNode::Permit(index - 2 * self.contenders - self.flows)
         }
     }
 

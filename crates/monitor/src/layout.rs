@@ -3,7 +3,7 @@
 //! Boxes stand in layers, so that arrows lead from each layer to a later one; the few that lead back go round. Within a
 //! layer a box stands near those that it is joined with.
 
-use crate::picture::Picture;
+use crate::picture::WaitPicture;
 
 /// How often the order within the layers is mended, once forwards and once back: more changes nothing in pictures of
 /// this size.
@@ -15,7 +15,7 @@ const MARGIN: u32 = 28;
 /// Which way a picture is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Reading {
+pub enum ReadingDirection {
     /// From left to right, in bands of four layers, for a wide page.
     Across,
     /// From top to bottom, for a narrow one.
@@ -25,7 +25,7 @@ pub enum Reading {
 /// Where everything stands, in pixels from the upper left corner.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Layout {
+pub struct PictureLayout {
     /// How wide the picture is.
     pub width: u32,
     /// How high it is.
@@ -51,7 +51,7 @@ pub struct Rectangle {
 }
 
 /// The measures of a way of reading, in pixels.
-struct Measures {
+struct LayoutMeasures {
     width: u32,
     height: u32,
     /// Between boxes beside each other, and below each other.
@@ -60,29 +60,29 @@ struct Measures {
     abreast: usize,
 }
 
-impl Reading {
-    const fn measures(self) -> Measures {
+impl ReadingDirection {
+    const fn measures(self) -> LayoutMeasures {
         match self {
-            Self::Across => Measures { width: 178, height: 46, gap: (46, 20), abreast: 4 },
-            Self::Down => Measures { width: 156, height: 46, gap: (14, 34), abreast: 2 },
+            Self::Across => LayoutMeasures { width: 178, height: 46, gap: (46, 20), abreast: 4 },
+            Self::Down => LayoutMeasures { width: 156, height: 46, gap: (14, 34), abreast: 2 },
         }
     }
 }
 
-impl Layout {
+impl PictureLayout {
     /// Lays a picture out.
-    pub fn new(picture: &Picture, reading: Reading) -> Self {
+    pub fn new(picture: &WaitPicture, reading: ReadingDirection) -> Self {
         let layers = layers(picture);
         let measures = reading.measures();
         let count = picture.boxes.len();
         let (boxes, bands) = match reading {
-            Reading::Across => across(&layers, &measures, count),
-            Reading::Down => down(&layers, &measures, count),
+            ReadingDirection::Across => across(&layers, &measures, count),
+            ReadingDirection::Down => down(&layers, &measures, count),
         };
         let right = boxes.iter().map(|one| one.x + one.width).max().unwrap_or(0);
         let low = boxes.iter().map(|one| one.y + one.height).max().unwrap_or(0);
         let curves = picture.arrows.iter().map(|arrow| {
-            let is_one_band = bands[arrow.from] == bands[arrow.to] && reading == Reading::Across;
+            let is_one_band = bands[arrow.from] == bands[arrow.to] && reading == ReadingDirection::Across;
             curve(&boxes[arrow.from], &boxes[arrow.to], is_one_band)
         });
         Self { width: right + MARGIN, height: low + MARGIN / 2, curves: curves.collect(), boxes }
@@ -90,7 +90,7 @@ impl Layout {
 }
 
 /// Layers become columns, four to a band; returns the boxes, and the band of each.
-fn across(layers: &[Vec<usize>], measures: &Measures, count: usize) -> (Vec<Rectangle>, Vec<usize>) {
+fn across(layers: &[Vec<usize>], measures: &LayoutMeasures, count: usize) -> (Vec<Rectangle>, Vec<usize>) {
     let (mut boxes, mut bands) = (vec![Rectangle::default(); count], vec![0; count]);
     let mut top = MARGIN;
     for (band, columns) in layers.chunks(measures.abreast).enumerate() {
@@ -110,7 +110,7 @@ fn across(layers: &[Vec<usize>], measures: &Measures, count: usize) -> (Vec<Rect
 }
 
 /// Layers become rows, more than one where they are too long.
-fn down(layers: &[Vec<usize>], measures: &Measures, count: usize) -> (Vec<Rectangle>, Vec<usize>) {
+fn down(layers: &[Vec<usize>], measures: &LayoutMeasures, count: usize) -> (Vec<Rectangle>, Vec<usize>) {
     let (mut boxes, mut bands) = (vec![Rectangle::default(); count], vec![0; count]);
     let mut top = MARGIN / 2;
     for (band, layer) in layers.iter().enumerate() {
@@ -151,7 +151,7 @@ fn curve(from: &Rectangle, to: &Rectangle, is_one_band: bool) -> [(i64, i64); 4]
 }
 
 /// Puts the boxes into layers, and each layer into an order.
-fn layers(picture: &Picture) -> Vec<Vec<usize>> {
+fn layers(picture: &WaitPicture) -> Vec<Vec<usize>> {
     let count = picture.boxes.len();
     let forward = forward(picture);
     let mut layer = vec![0_usize; count];
@@ -177,7 +177,7 @@ fn layers(picture: &Picture) -> Vec<Vec<usize>> {
 }
 
 /// The arrows without those that close a circle.
-fn forward(picture: &Picture) -> Vec<(usize, usize)> {
+fn forward(picture: &WaitPicture) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {
         Never,
@@ -249,7 +249,7 @@ mod tests {
     use crate::picture::{BOXES_MAX, Depicted};
 
     /// As many boxes, with these arrows.
-    fn picture(count: usize, arrows: &[(usize, usize)]) -> Picture {
+    fn picture(count: usize, arrows: &[(usize, usize)]) -> WaitPicture {
         use crate::picture::{Arrow, Says};
         let info = |number| ContenderInfo::new(ContenderId::new(format!("c{number}")), Mode::Mutex);
         let depicted = |number| match number % 2 {
@@ -257,7 +257,7 @@ mod tests {
             _ => Depicted::Lock(QueueName::new(&format!("l{number}")).unwrap()),
         };
         let arrow = |&(from, to): &(usize, usize)| Arrow { from, to, says: Says::WaitsFor, is_core: true };
-        Picture { boxes: (0..count).map(depicted).collect(), arrows: arrows.iter().map(arrow).collect() }
+        WaitPicture { boxes: (0..count).map(depicted).collect(), arrows: arrows.iter().map(arrow).collect() }
     }
 
     fn overlap(one: &Rectangle, other: &Rectangle) -> bool {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     /// Checks that no box is upon another or outside of the picture.
-    fn assert_is_clear(layout: &Layout) {
+    fn assert_is_clear(layout: &PictureLayout) {
         for (number, one) in layout.boxes.iter().enumerate() {
             assert!(one.x + one.width <= layout.width && one.y + one.height <= layout.height, "{number}: {one:?}");
             let other = layout.boxes[number + 1..].iter().find(|other| overlap(one, other));
@@ -276,13 +276,13 @@ mod tests {
         }
     }
 
-    fn circle(count: usize) -> Picture {
+    fn circle(count: usize) -> WaitPicture {
         picture(count, &(0..count).map(|number| (number, (number + 1) % count)).collect::<Vec<_>>())
     }
 
     #[test]
     fn a_circle_of_two_flows_and_two_locks_is_one_band_with_one_arrow_back() {
-        let layout = Layout::new(&circle(4), Reading::Across);
+        let layout = PictureLayout::new(&circle(4), ReadingDirection::Across);
         let lefts: Vec<_> = layout.boxes.iter().map(|one| one.x).collect();
         assert!(lefts.is_sorted() && layout.boxes.iter().all(|one| one.y == layout.boxes[0].y), "{layout:?}");
         let back: Vec<_> = layout.curves.iter().filter(|curve| curve[0].0 > curve[3].0).collect();
@@ -294,8 +294,8 @@ mod tests {
     #[test]
     fn in_the_greatest_picture_no_box_is_upon_another_and_a_telephone_shows_it_without_moving_sideways() {
         let circle = circle(BOXES_MAX);
-        assert_is_clear(&Layout::new(&circle, Reading::Across));
-        let narrow = Layout::new(&circle, Reading::Down);
+        assert_is_clear(&PictureLayout::new(&circle, ReadingDirection::Across));
+        let narrow = PictureLayout::new(&circle, ReadingDirection::Down);
         assert_is_clear(&narrow);
         assert!(narrow.width <= 390, "{}", narrow.width);
     }
@@ -313,8 +313,8 @@ mod tests {
             let count = 1 + next(BOXES_MAX);
             let arrows: Vec<_> = (0..next(3 * count)).map(|_| (next(count), next(count))).collect();
             let picture = picture(count, &arrows);
-            for reading in [Reading::Across, Reading::Down] {
-                let layout = Layout::new(&picture, reading);
+            for reading in [ReadingDirection::Across, ReadingDirection::Down] {
+                let layout = PictureLayout::new(&picture, reading);
                 assert_is_clear(&layout);
                 let lowest = layout.curves.iter().flatten().map(|point| point.0.min(point.1)).min();
                 assert!(lowest.is_none_or(|lowest| lowest >= -10), "{count} {arrows:?} {lowest:?}");
@@ -326,7 +326,7 @@ mod tests {
     fn those_who_wait_behind_stand_beside_those_who_wait_first() {
         // Two flows and two locks in a circle, and one more that waits for each lock.
         let picture = picture(6, &[(0, 1), (1, 2), (2, 3), (3, 0), (4, 1), (5, 3)]);
-        let layout = Layout::new(&picture, Reading::Across);
+        let layout = PictureLayout::new(&picture, ReadingDirection::Across);
         assert_eq!((layout.boxes[4].x, layout.boxes[5].x), (layout.boxes[0].x, layout.boxes[2].x), "{layout:?}");
         assert!(layout.boxes[4].y > layout.boxes[0].y && layout.boxes[5].y > layout.boxes[2].y, "{layout:?}");
     }

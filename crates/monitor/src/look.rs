@@ -5,7 +5,7 @@ use lockkeeper::follow::Scope;
 use lockkeeper::{Advice, Error, ErrorKind, Keeper, Mode, Operation, QueueName, Result};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::snapshot::{SeenLock, Snapshot};
+use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// How many locks are looked at at once: enough that few round trips are waited for, and little work for a service at a
 /// time.
@@ -23,7 +23,7 @@ const LOOKS_AT_ONCE_MAX: usize = 16;
 /// # Cancellation
 ///
 /// Dropping the future changes nothing.
-pub async fn look(keeper: &Keeper, clock: &dyn Clock, scope: &Scope) -> Result<Snapshot> {
+pub async fn look(keeper: &Keeper, clock: &dyn Clock, scope: &Scope) -> Result<ServiceSnapshot> {
     let began = clock.now();
     let mut names: Vec<_> = keeper.admin().queues(&scope.prefix).await?;
     names.extend(scope.also.iter().cloned());
@@ -45,14 +45,14 @@ pub async fn look(keeper: &Keeper, clock: &dyn Clock, scope: &Scope) -> Result<S
     seen.sort_by_key(|&(number, _)| number);
     // A contender may have left since the locks were listed.
     let locks = seen.into_iter().map(|(_, lock)| lock).filter(|lock| !lock.contenders.is_empty()).collect();
-    Ok(Snapshot::new(locks, began, clock.now(), clock.unix_time()))
+    Ok(ServiceSnapshot::new(locks, began, clock.now(), clock.unix_time()))
 }
 
-async fn look_at(keeper: &Keeper, name: QueueName) -> Result<SeenLock> {
+async fn look_at(keeper: &Keeper, name: QueueName) -> Result<ObservedLock> {
     let contenders = keeper.contenders(name.as_str()).await?;
     let is_awaited = contenders.iter().any(|contender| contender.mode == Mode::Acquire && contender.frozen.is_none());
     let permits = if is_awaited { permits(keeper, &name).await? } else { None };
-    Ok(SeenLock::new(name, contenders, permits))
+    Ok(ObservedLock::new(name, contenders, permits))
 }
 
 /// Goes on with the panic of a task, if it has ended by one: else the runtime is ending, and runs no task any more.

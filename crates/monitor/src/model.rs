@@ -12,7 +12,7 @@ use lockkeeper::follow::SilentSession;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use crate::losses::Losses;
-use crate::snapshot::{SeenLock, Snapshot};
+use crate::snapshot::{ObservedLock, ServiceSnapshot};
 use crate::ties::Ties;
 
 /// How many events are kept: some minutes of a busy service, and a few megabytes.
@@ -21,7 +21,7 @@ pub const EVENTS_MAX: usize = 10_000;
 /// A moment by both clocks.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a moment is just this")]
-pub struct Moment {
+pub struct TimePoint {
     /// For what is measured.
     pub boot: BootInstant,
     /// For what is compared with other machines' clocks, in time since 1970-01-01 UTC.
@@ -30,7 +30,7 @@ pub struct Moment {
 
 /// All locks, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub struct Model {
+pub struct LockModel {
     locks: BTreeMap<QueueName, KnownLock>,
     events: VecDeque<SeenEvent>,
     /// The number of the next event.
@@ -65,7 +65,7 @@ pub struct KnownContender {
     /// What the service shows of it.
     pub info: ContenderInfo,
     /// When it was seen first.
-    pub seen: Moment,
+    pub seen: TimePoint,
     /// What is known of its hold; `None` while it waits.
     pub hold: Option<KnownHold>,
     /// Whether it is about to be gone without having left.
@@ -93,7 +93,7 @@ pub struct SeenEvent {
     /// The lock.
     pub lock: QueueName,
     /// What has happened.
-    pub kind: EventKind,
+    pub kind: LockEventKind,
     /// The contender that it has happened to.
     pub contender: ContenderInfo,
 }
@@ -101,7 +101,7 @@ pub struct SeenEvent {
 /// What has happened to a contender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum EventKind {
+pub enum LockEventKind {
     /// It has joined and waits.
     Joined,
     /// It holds from now on. It may never have been seen to wait.
@@ -118,7 +118,7 @@ pub enum EventKind {
     Thawed,
 }
 
-impl EventKind {
+impl LockEventKind {
     /// Returns its name, as it is shown.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -136,14 +136,14 @@ impl EventKind {
 impl KnownContender {
     /// Returns how long it holds at least, if it holds: since it was seen to, or since the grant where the service
     /// shows that.
-    pub fn held_at_least(&self, now: Moment) -> Option<Duration> {
+    pub fn held_at_least(&self, now: TimePoint) -> Option<Duration> {
         let hold = self.hold?;
         Some(self.since_grant(now).unwrap_or_else(|| now.boot.saturating_duration_since(hold.seen)))
     }
 
     /// Returns how long it holds at most, if it holds and that is known: since it was seen not to, or else since it
     /// joined.
-    pub fn held_at_most(&self, now: Moment) -> Option<Duration> {
+    pub fn held_at_most(&self, now: TimePoint) -> Option<Duration> {
         let hold = self.hold?;
         let joined = || self.info.since_unix.map(|since| now.unix.saturating_sub(since));
         let not_before = hold.not_before.map(|then| now.boot.saturating_duration_since(then));
@@ -152,12 +152,12 @@ impl KnownContender {
         self.since_grant(now).or_else(|| not_before.or_else(joined).map(|most| most.max(least)))
     }
 
-    fn since_grant(&self, now: Moment) -> Option<Duration> {
+    fn since_grant(&self, now: TimePoint) -> Option<Duration> {
         self.info.granted_unix.map(|granted| now.unix.saturating_sub(granted))
     }
 
     /// Returns how long it is here: by its own clock if it shows one, else since it was seen first.
-    pub fn age(&self, now: Moment) -> Duration {
+    pub fn age(&self, now: TimePoint) -> Duration {
         let seen = now.boot.saturating_duration_since(self.seen.boot);
         self.info.since_unix.map_or(seen, |since| now.unix.saturating_sub(since).max(seen))
     }
@@ -189,7 +189,7 @@ impl KnownLock {
     }
 }
 
-impl Model {
+impl LockModel {
     /// Takes in that these contenders of a lock have not left by themselves; its next state is without them.
     pub fn lose(&mut self, lock: &QueueName, lost: &[ContenderId]) {
         let known = self.locks.get_mut(lock).filter(|_| !lost.is_empty());
@@ -216,7 +216,7 @@ impl Model {
     /// Takes in how a lock is `now`; without contenders it is forgotten. What is new has happened after `known`, the
     /// moment at which the last state was the true one; `None` if nothing was known of any lock yet, and then nothing
     /// has happened.
-    pub fn see(&mut self, lock: &QueueName, seen: Vec<ContenderInfo>, known: Option<BootInstant>, now: Moment) {
+    pub fn see(&mut self, lock: &QueueName, seen: Vec<ContenderInfo>, known: Option<BootInstant>, now: TimePoint) {
         let old = self.locks.remove(lock);
         for one in old.iter().flat_map(|old| &old.contenders) {
             self.ties.remove(&one.info, one.hold.is_some());
@@ -258,7 +258,7 @@ impl Model {
         }
     }
 
-    fn note(&mut self, lock: &QueueName, kind: EventKind, contender: ContenderInfo, now: Moment) {
+    fn note(&mut self, lock: &QueueName, kind: LockEventKind, contender: ContenderInfo, now: TimePoint) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
@@ -309,7 +309,7 @@ impl Model {
 
     /// Returns the locks that contenders wait for, and those whose holders are nested or have others nested in them, as
     /// if they had been seen from `began` to `ended`: no other lock has a part in a deadlock.
-    pub fn contended(&self, began: BootInstant, ended: Moment) -> Snapshot {
+    pub fn contended(&self, began: BootInstant, ended: TimePoint) -> ServiceSnapshot {
         self.seen(began, ended, |lock| lock.is_contended() || self.has_nested(lock))
     }
 
@@ -319,16 +319,16 @@ impl Model {
 
     /// Returns those of them over which a circle of waits may lead. In them there is a deadlock if there is one at all;
     /// others may wait behind it elsewhere.
-    pub(crate) fn entangled(&self, began: BootInstant, ended: Moment) -> Snapshot {
+    pub(crate) fn entangled(&self, began: BootInstant, ended: TimePoint) -> ServiceSnapshot {
         let may_block = |one: &KnownContender| self.ties.may_block(&one.info);
         let is_entangled = |lock: &KnownLock| lock.is_contended() && lock.contenders.iter().any(may_block);
         self.seen(began, ended, |lock| is_entangled(lock) || self.has_nested(lock))
     }
 
-    fn seen(&self, began: BootInstant, ended: Moment, is_chosen: impl Fn(&KnownLock) -> bool) -> Snapshot {
-        let seen = |(name, lock): (&QueueName, &KnownLock)| SeenLock::new(name.clone(), lock.infos(), lock.permits);
+    fn seen(&self, began: BootInstant, ended: TimePoint, is_chosen: impl Fn(&KnownLock) -> bool) -> ServiceSnapshot {
+        let seen = |(name, lock): (&QueueName, &KnownLock)| ObservedLock::new(name.clone(), lock.infos(), lock.permits);
         let locks = self.locks.iter().filter(|(_, lock)| is_chosen(lock)).map(seen).collect();
-        Snapshot::new(locks, began, ended.boot, ended.unix)
+        ServiceSnapshot::new(locks, began, ended.boot, ended.unix)
     }
 
     #[cfg(test)]
@@ -353,15 +353,15 @@ fn key(info: &ContenderInfo) -> ContenderId {
 
 /// What ends as one, with all that it holds.
 #[derive(Eq, Ord, PartialEq, PartialOrd)]
-enum Holding<'a> {
+enum HolderBond<'a> {
     Session(&'a str),
     Process(ProcessId),
     Contender(&'a ContenderId),
 }
 
-fn owner(info: &ContenderInfo) -> Holding<'_> {
-    let of_process = || info.caller.process.map_or(Holding::Contender(&info.id), Holding::Process);
-    info.session.as_deref().map_or_else(of_process, Holding::Session)
+fn owner(info: &ContenderInfo) -> HolderBond<'_> {
+    let of_process = || info.caller.process.map_or(HolderBond::Contender(&info.id), HolderBond::Process);
+    info.session.as_deref().map_or_else(of_process, HolderBond::Session)
 }
 
 fn known(
@@ -369,7 +369,7 @@ fn known(
     info: ContenderInfo,
     holds: bool,
     not_before: Option<BootInstant>,
-    now: Moment,
+    now: TimePoint,
 ) -> KnownContender {
     let seen = old.as_ref().map_or(now, |old| old.seen);
     let granted = KnownHold { seen: now.boot, not_before };
@@ -378,22 +378,25 @@ fn known(
 }
 
 /// What has happened to a contender that is gone.
-const fn ending(one: &KnownContender) -> EventKind {
+const fn ending(one: &KnownContender) -> LockEventKind {
     match (&one.info.frozen, one.is_lost) {
-        (Some(_), _) => EventKind::Thawed,
-        (None, true) => EventKind::Lost,
-        (None, false) => EventKind::Left,
+        (Some(_), _) => LockEventKind::Thawed,
+        (None, true) => LockEventKind::Lost,
+        (None, false) => LockEventKind::Left,
     }
 }
 
 /// What has happened to a contender between two states of it.
-fn events(old: Option<&KnownContender>, info: &ContenderInfo, holds: bool) -> impl Iterator<Item = EventKind> {
+fn events(old: Option<&KnownContender>, info: &ContenderInfo, holds: bool) -> impl Iterator<Item = LockEventKind> {
     let is_new = old.is_none();
     let held = old.is_some_and(|old| old.hold.is_some());
     let is_asked = info.revocation.is_some() && old.is_none_or(|old| old.info.revocation != info.revocation);
-    let of_frozen = [(EventKind::Frozen, is_new)];
-    let of_others =
-        [(EventKind::Joined, is_new && !holds), (EventKind::Granted, holds && !held), (EventKind::Asked, is_asked)];
+    let of_frozen = [(LockEventKind::Frozen, is_new)];
+    let of_others = [
+        (LockEventKind::Joined, is_new && !holds),
+        (LockEventKind::Granted, holds && !held),
+        (LockEventKind::Asked, is_asked),
+    ];
     let (of_frozen, of_others) = match info.frozen {
         Some(_) => (Some(of_frozen), None),
         None => (None, Some(of_others)),

@@ -4,7 +4,7 @@
 
 use lockkeeper::{ContenderInfo, QueueName};
 
-use crate::deadlock::{Ahead, Deadlock};
+use crate::deadlock::{AheadRole, Deadlock};
 use crate::model::{KnownContender, KnownLock};
 
 /// How many boxes a picture has at most: more cannot be taken in, and the chain in words says it too.
@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 4;
 /// Boxes and arrows.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Picture {
+pub struct WaitPicture {
     /// What the boxes stand for.
     pub boxes: Vec<Depicted>,
     /// Which of them is joined with which, by their numbers.
@@ -71,7 +71,7 @@ pub enum Says {
     Ahead,
 }
 
-impl Picture {
+impl WaitPicture {
     /// Depicts the chain of a deadlock, and how many others wait for its locks; `None` if it has too many boxes.
     pub fn of_deadlock(deadlock: &Deadlock, waiters: impl Fn(&QueueName) -> usize) -> Option<Self> {
         let mut picture = Self::default();
@@ -86,7 +86,7 @@ impl Picture {
             let lock = locks[known].1;
             locks[known].2 += 1;
             picture.join(flows[at], lock, Says::WaitsFor, true);
-            let says = if link.state == Ahead::Waits { Says::Ahead } else { Says::HeldBy };
+            let says = if link.state == AheadRole::Waits { Says::Ahead } else { Says::HeldBy };
             picture.join(lock, flows[(at + 1) % flows.len()], says, true);
         }
         for (name, lock, depicted) in locks {

@@ -12,11 +12,11 @@
 use crate::flows::Flows;
 #[cfg(test)]
 use crate::planted;
-use crate::world::{Place, World};
+use crate::world::{World, WorldPlace};
 
 /// What has become of all contenders when none can do anything any more.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct ReductionOutcome {
     /// Whether each contender takes part.
     pub(crate) inside: Vec<bool>,
     /// Whether each contender holds, or was granted what it waited for.
@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
     pub(crate) done: Vec<bool>,
 }
 
-impl Outcome {
+impl ReductionOutcome {
     /// Tells whether a waiter is never granted what it waits for.
     pub(crate) fn is_stuck(&self) -> bool {
         self.granted.iter().any(|&granted| !granted)
@@ -35,12 +35,12 @@ impl Outcome {
 }
 
 /// Lets all who can go on. Only those in `inside` take part: the others have left.
-pub(crate) fn reduce(world: &World<'_>, flows: &Flows, inside: Vec<bool>) -> Outcome {
+pub(crate) fn reduce(world: &World<'_>, flows: &Flows, inside: Vec<bool>) -> ReductionOutcome {
     Reduction::new(world, flows, inside).run()
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum ReductionStep {
     Grant(usize),
     Finish(usize),
 }
@@ -49,7 +49,7 @@ enum Step {
 struct Reduction<'w> {
     world: &'w World<'w>,
     flows: &'w Flows,
-    outcome: Outcome,
+    outcome: ReductionOutcome,
     /// For each contender, how many it needs that have not left.
     missing: Vec<usize>,
     /// For each hold, how many waits there are during which it may be kept.
@@ -58,7 +58,7 @@ struct Reduction<'w> {
     pending: Vec<usize>,
     /// For each gate, how many permits are free, and who is next.
     gates: Vec<(usize, usize)>,
-    steps: Vec<Step>,
+    steps: Vec<ReductionStep>,
 }
 
 impl<'w> Reduction<'w> {
@@ -67,7 +67,7 @@ impl<'w> Reduction<'w> {
         let count = |all: &[usize], counts: &dyn Fn(usize) -> bool| all.iter().filter(|&&one| counts(one)).count();
         let is_inside = |flow: usize| flows.members[flow].iter().any(|&member| inside[member]);
         let missing = |number: usize| match &world.contenders[number].place {
-            Place::Needs(needs) => count(needs, &|needed| inside[needed]),
+            WorldPlace::Needs(needs) => count(needs, &|needed| inside[needed]),
             _ => 0,
         };
         let pending = |flow: usize| count(&flows.members[flow], &waits) + count(&flows.children[flow], &is_inside);
@@ -79,7 +79,7 @@ impl<'w> Reduction<'w> {
             pending: (0..flows.members.len()).map(pending).collect(),
             gates: gates.collect(),
             steps: Vec::new(),
-            outcome: Outcome {
+            outcome: ReductionOutcome {
                 granted: all.map(|number| !waits(number)).collect(),
                 left: inside.iter().map(|inside| !inside).collect(),
                 done: vec![false; flows.members.len()],
@@ -90,16 +90,16 @@ impl<'w> Reduction<'w> {
         }
     }
 
-    fn run(mut self) -> Outcome {
+    fn run(mut self) -> ReductionOutcome {
         for (flow, &pending) in self.pending.iter().enumerate() {
             if pending == 0 {
-                self.steps.push(Step::Finish(flow));
+                self.steps.push(ReductionStep::Finish(flow));
             }
         }
         for (number, contender) in self.world.contenders.iter().enumerate() {
-            let is_in_line = matches!(contender.place, Place::Needs(_));
+            let is_in_line = matches!(contender.place, WorldPlace::Needs(_));
             if is_in_line && !self.outcome.granted[number] && self.missing[number] == 0 {
-                self.steps.push(Step::Grant(number));
+                self.steps.push(ReductionStep::Grant(number));
             }
         }
         for gate in 0..self.gates.len() {
@@ -107,8 +107,8 @@ impl<'w> Reduction<'w> {
         }
         while let Some(step) = self.steps.pop() {
             match step {
-                Step::Grant(number) => self.grant(number),
-                Step::Finish(flow) => self.finish(flow),
+                ReductionStep::Grant(number) => self.grant(number),
+                ReductionStep::Finish(flow) => self.finish(flow),
             }
         }
         self.outcome
@@ -143,7 +143,7 @@ impl<'w> Reduction<'w> {
     fn settle(&mut self, flow: usize) {
         self.pending[flow] -= 1;
         if self.pending[flow] == 0 {
-            self.steps.push(Step::Finish(flow));
+            self.steps.push(ReductionStep::Finish(flow));
         }
     }
 
@@ -158,10 +158,10 @@ impl<'w> Reduction<'w> {
         for &waiter in world.needed_by[number].iter().filter(|&&waiter| self.outcome.inside[waiter]) {
             self.missing[waiter] -= 1;
             if self.missing[waiter] == 0 {
-                self.steps.push(Step::Grant(waiter));
+                self.steps.push(ReductionStep::Grant(waiter));
             }
         }
-        if let Place::HasPermit { gate } | Place::AtGate { gate, .. } = world.contenders[number].place {
+        if let WorldPlace::HasPermit { gate } | WorldPlace::AtGate { gate, .. } = world.contenders[number].place {
             self.gates[gate].0 += 1;
             self.serve(gate);
         }
@@ -182,7 +182,7 @@ impl<'w> Reduction<'w> {
                     *free += 1;
                 }
                 *free -= 1;
-                self.steps.push(Step::Grant(next));
+                self.steps.push(ReductionStep::Grant(next));
             }
             *at += 1;
         }

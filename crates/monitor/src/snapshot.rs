@@ -18,9 +18,9 @@ const SHARE: u32 = 100;
 /// All locks of a service as one look has seen them, one after the other: not at one moment.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Snapshot {
+pub struct ServiceSnapshot {
     /// The locks, in the order of their names.
-    pub locks: Vec<SeenLock>,
+    pub locks: Vec<ObservedLock>,
     /// No lock was seen before this.
     pub began: BootInstant,
     /// No lock was seen after this.
@@ -32,7 +32,7 @@ pub struct Snapshot {
 /// One lock, as it was seen.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct SeenLock {
+pub struct ObservedLock {
     /// Its name.
     pub name: QueueName,
     /// Its contenders, in the order of [`Keeper::contenders`](lockkeeper::Keeper::contenders).
@@ -53,16 +53,16 @@ pub struct Frozen {
     pub waiters: usize,
 }
 
-impl SeenLock {
+impl ObservedLock {
     /// Describes a lock that was seen with these contenders.
     pub fn new(name: QueueName, contenders: Vec<ContenderInfo>, permits: Option<u32>) -> Self {
         Self { name, contenders, permits }
     }
 }
 
-impl Snapshot {
+impl ServiceSnapshot {
     /// Describes a look that lasted from `began` to `ended`.
-    pub fn new(locks: Vec<SeenLock>, began: BootInstant, ended: BootInstant, ended_unix: Duration) -> Self {
+    pub fn new(locks: Vec<ObservedLock>, began: BootInstant, ended: BootInstant, ended_unix: Duration) -> Self {
         Self { locks, began, ended, ended_unix }
     }
 
@@ -79,7 +79,7 @@ impl Snapshot {
     }
 }
 
-fn frozen(lock: &SeenLock) -> Option<Frozen> {
+fn frozen(lock: &ObservedLock) -> Option<Frozen> {
     let at = lock.contenders.iter().position(|contender| contender.frozen.is_some())?;
     let holds = decide::holders(&lock.contenders);
     let waiters = (at + 1..holds.len()).filter(|&behind| !holds[behind] && lock.contenders[behind].frozen.is_none());
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn looks_take_a_hundredth_of_the_time_at_most_and_come_each_minute_at_least() {
         let began = BootInstant::from_nanos(7);
-        let lasted = |took| Snapshot::new(Vec::new(), began, began.saturating_add(took), Duration::ZERO);
+        let lasted = |took| ServiceSnapshot::new(Vec::new(), began, began.saturating_add(took), Duration::ZERO);
         for (took_ms, pause_ms) in [(0, 500), (5, 500), (10, 1_000), (50, 5_000), (600, 60_000), (90_000, 60_000)] {
             assert_eq!(lasted(Duration::from_millis(took_ms)).pause(), Duration::from_millis(pause_ms), "{took_ms}");
         }

@@ -17,14 +17,14 @@ enum Tie {
 
 /// How many contenders have it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct TieCount {
     all: usize,
     waiting: usize,
 }
 
 /// The ties of all contenders.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ties(BTreeMap<Tie, Count>);
+pub(crate) struct Ties(BTreeMap<Tie, TieCount>);
 
 impl Ties {
     pub(crate) fn add(&mut self, info: &ContenderInfo, holds: bool) {

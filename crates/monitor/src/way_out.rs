@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use lockkeeper::Answers;
 
 use crate::deadlock::WayOut;
-use crate::world::{Place, World};
+use crate::world::{World, WorldPlace};
 
 /// Chooses a holder of the core: one that answers requests, and of these the one that came last.
 pub(crate) fn way_out(world: &World<'_>, core: &BTreeSet<usize>) -> WayOut {
-    let holds = |&&number: &&usize| matches!(world.contenders[number].place, Place::Holds | Place::HasPermit { .. });
+    let holds =
+        |&&number: &&usize| matches!(world.contenders[number].place, WorldPlace::Holds | WorldPlace::HasPermit { .. });
     let mut holders: Vec<usize> = core.iter().filter(holds).copied().collect();
     holders.sort_by_key(|&number| {
         let info = world.contenders[number].info;

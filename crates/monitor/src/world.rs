@@ -5,29 +5,29 @@
 use lockkeeper::backend::decide;
 use lockkeeper::{ContenderInfo, Mode};
 
-use crate::snapshot::{SeenLock, Snapshot};
+use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// All contenders that matter, by their numbers.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) contenders: Vec<Contender<'a>>,
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) snapshot: &'a ServiceSnapshot,
+    pub(crate) contenders: Vec<WorldContender<'a>>,
+    pub(crate) gates: Vec<PermitGate>,
     /// For each contender, those who need it to leave.
     pub(crate) needed_by: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Contender<'a> {
+pub(crate) struct WorldContender<'a> {
     /// The number of its lock in the snapshot.
     pub(crate) lock: usize,
     pub(crate) info: &'a ContenderInfo,
-    pub(crate) place: Place,
+    pub(crate) place: WorldPlace,
 }
 
 /// What a contender has, or needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum WorldPlace {
     /// It holds.
     Holds,
     /// It has a permit that others can have after it.
@@ -40,7 +40,7 @@ pub(crate) enum Place {
 
 /// A semaphore of which it is known how many permits there are.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct PermitGate {
     /// Those who wait for a permit, in their order.
     pub(crate) waiters: Vec<usize>,
     /// Those who have one.
@@ -50,14 +50,14 @@ pub(crate) struct Gate {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &'a ServiceSnapshot) -> Self {
         let mut world = Self { snapshot, contenders: Vec::new(), gates: Vec::new(), needed_by: Vec::new() };
         for (number, lock) in snapshot.locks.iter().enumerate() {
             world.add(number, lock);
         }
         world.needed_by = vec![Vec::new(); world.contenders.len()];
         for (waiter, contender) in world.contenders.iter().enumerate() {
-            if let Place::Needs(needs) = &contender.place {
+            if let WorldPlace::Needs(needs) = &contender.place {
                 for &needed in needs {
                     world.needed_by[needed].push(waiter);
                 }
@@ -67,16 +67,16 @@ impl<'a> World<'a> {
     }
 
     pub(crate) fn waits(&self, contender: usize) -> bool {
-        matches!(self.contenders[contender].place, Place::Needs(_) | Place::AtGate { .. })
+        matches!(self.contenders[contender].place, WorldPlace::Needs(_) | WorldPlace::AtGate { .. })
     }
 
-    pub(crate) fn lock(&self, contender: usize) -> &'a SeenLock {
+    pub(crate) fn lock(&self, contender: usize) -> &'a ObservedLock {
         &self.snapshot.locks[self.contenders[contender].lock]
     }
 
-    fn add(&mut self, number: usize, lock: &'a SeenLock) {
+    fn add(&mut self, number: usize, lock: &'a ObservedLock) {
         let holds = decide::holders(&lock.contenders);
-        let mut line = Line::default();
+        let mut line = QueueLine::default();
         let gate = self.gate(lock);
         for (info, holds) in lock.contenders.iter().zip(holds) {
             let me = self.contenders.len();
@@ -90,65 +90,65 @@ impl<'a> World<'a> {
                 },
                 _ => line.stand(me, info, holds),
             };
-            self.contenders.push(Contender { lock: number, info, place });
+            self.contenders.push(WorldContender { lock: number, info, place });
         }
     }
 
     /// Makes a gate, if it is known how many permits there are. More permits in use than there are says that the number
     /// is of another time.
-    fn gate(&mut self, lock: &SeenLock) -> Option<usize> {
+    fn gate(&mut self, lock: &ObservedLock) -> Option<usize> {
         let permits = usize::try_from(lock.permits?).ok()?;
         let used = lock.contenders.iter().filter(|contender| contender.mode == Mode::Permit).count();
         (used <= permits).then(|| {
-            self.gates.push(Gate { waiters: Vec::new(), holders: Vec::new(), permits });
+            self.gates.push(PermitGate { waiters: Vec::new(), holders: Vec::new(), permits });
             self.gates.len() - 1
         })
     }
 
-    fn permit(&mut self, gate: Option<usize>, me: usize) -> Place {
+    fn permit(&mut self, gate: Option<usize>, me: usize) -> WorldPlace {
         match gate {
             Some(gate) => {
                 self.gates[gate].holders.push(me);
-                Place::HasPermit { gate }
+                WorldPlace::HasPermit { gate }
             }
-            None => Place::Holds,
+            None => WorldPlace::Holds,
         }
     }
 
     /// Places a contender that waits for permits; `None` for what freezes the semaphore, which takes no permit. Of a
     /// semaphore of unknown permits no waiter is said to need a contender.
-    fn at_gate(&mut self, gate: Option<usize>, me: usize, info: &ContenderInfo) -> Option<Place> {
+    fn at_gate(&mut self, gate: Option<usize>, me: usize, info: &ContenderInfo) -> Option<WorldPlace> {
         if info.frozen.is_some() {
             return None;
         }
         Some(match gate {
             Some(gate) => {
                 self.gates[gate].waiters.push(me);
-                Place::AtGate { gate, at: self.gates[gate].waiters.len() - 1 }
+                WorldPlace::AtGate { gate, at: self.gates[gate].waiters.len() - 1 }
             }
-            None => Place::Needs(Vec::new()),
+            None => WorldPlace::Needs(Vec::new()),
         })
     }
 }
 
 /// The part of a line that was seen, as far as those behind need it.
 #[derive(Debug, Default)]
-struct Line {
+struct QueueLine {
     /// The nearest contender that keeps out all others.
-    nearest: Option<(usize, Place)>,
+    nearest: Option<(usize, WorldPlace)>,
     /// The token of that contender, in whose place readers may stand too.
     shared: Option<lockkeeper::FencingToken>,
     /// The readers behind it.
     readers: Vec<usize>,
 }
 
-impl Line {
+impl QueueLine {
     /// Places the next contender of the line. It needs the nearest one ahead that excludes it, which needs all before;
     /// one that excludes readers needs the readers in between too.
-    fn stand(&mut self, me: usize, info: &ContenderInfo, holds: bool) -> Place {
+    fn stand(&mut self, me: usize, info: &ContenderInfo, holds: bool) -> WorldPlace {
         let is_reader = info.mode == Mode::Read;
         let place = match &self.nearest {
-            _ if holds => Place::Holds,
+            _ if holds => WorldPlace::Holds,
             // A reader in a writer's place waits for what the writer waits for, and not for the writer.
             Some((_, writer)) if is_reader && info.token.is_some() && info.token == self.shared => writer.clone(),
             nearest => {
@@ -156,7 +156,7 @@ impl Line {
                 if !is_reader {
                     needs.extend(&self.readers);
                 }
-                Place::Needs(needs)
+                WorldPlace::Needs(needs)
             }
         };
         if is_reader {
@@ -183,19 +183,19 @@ mod tests {
         info
     }
 
-    fn places(contenders: Vec<ContenderInfo>, permits: Option<u32>) -> Vec<Place> {
-        let lock = SeenLock::new(QueueName::new("x").unwrap(), contenders, permits);
+    fn places(contenders: Vec<ContenderInfo>, permits: Option<u32>) -> Vec<WorldPlace> {
+        let lock = ObservedLock::new(QueueName::new("x").unwrap(), contenders, permits);
         let now = BootInstant::from_nanos(0);
-        let snapshot = Snapshot::new(vec![lock], now, now, Duration::ZERO);
+        let snapshot = ServiceSnapshot::new(vec![lock], now, now, Duration::ZERO);
         World::new(&snapshot).contenders.into_iter().map(|contender| contender.place).collect()
     }
 
     #[test]
     fn a_reader_in_a_writers_place_needs_what_the_writer_needs() {
         let held = vec![contender(Mode::Write, 1), contender(Mode::Read, 1), contender(Mode::Mutex, 2)];
-        assert_eq!(places(held, None), [Place::Holds, Place::Holds, Place::Needs(vec![0, 1])]);
+        assert_eq!(places(held, None), [WorldPlace::Holds, WorldPlace::Holds, WorldPlace::Needs(vec![0, 1])]);
         let waits = vec![contender(Mode::Mutex, 1), contender(Mode::Write, 2), contender(Mode::Read, 2)];
-        assert_eq!(places(waits, None), [Place::Holds, Place::Needs(vec![0]), Place::Needs(vec![0])]);
+        assert_eq!(places(waits, None), [WorldPlace::Holds, WorldPlace::Needs(vec![0]), WorldPlace::Needs(vec![0])]);
     }
 
     #[test]
@@ -209,11 +209,11 @@ mod tests {
             all[2].frozen = Some("for now".to_owned());
             all
         };
-        let (gate, nothing) = (0, Place::Needs(Vec::new()));
-        let permit = Place::HasPermit { gate };
-        let known = [permit.clone(), permit, Place::AtGate { gate, at: 0 }, Place::AtGate { gate, at: 1 }];
+        let (gate, nothing) = (0, WorldPlace::Needs(Vec::new()));
+        let permit = WorldPlace::HasPermit { gate };
+        let known = [permit.clone(), permit, WorldPlace::AtGate { gate, at: 0 }, WorldPlace::AtGate { gate, at: 1 }];
         assert_eq!(places(semaphore(), Some(2)), known);
-        let unknown = [Place::Holds, Place::Holds, nothing.clone(), nothing];
+        let unknown = [WorldPlace::Holds, WorldPlace::Holds, nothing.clone(), nothing];
         assert_eq!(places(semaphore(), None), unknown);
         assert_eq!(places(semaphore(), Some(1)), unknown, "the number is of another time");
         assert_eq!(places(vec![contender(Mode::Member, 1)], None), []);

@@ -52,8 +52,8 @@ pub(crate) struct Global {
 #[cfg(any(feature = "monitor", feature = "top"))]
 impl Global {
     /// Orders that reach the same service, also in a shell without these options.
-    pub(crate) fn orders(&self) -> lockkeeper_console::output::Orders {
-        lockkeeper_console::output::Orders::new(self.connect.as_deref(), self.config.as_deref())
+    pub(crate) fn orders(&self) -> lockkeeper_console::output::OrderCommands {
+        lockkeeper_console::output::OrderCommands::new(self.connect.as_deref(), self.config.as_deref())
     }
 }
 

@@ -7,7 +7,7 @@
 //! | `definition` | the commands, and the options of every command |
 //! | `run` | the options of `run` |
 //! | `claim` | those that it has in common with `hold` |
-//! | `fence` | those of `fence`; those of `server` are in `config`, those of the console's commands in `crates/console` |
+//! | `fence` | those of `fence`; those of `server` are in `config`, the others in `crates/console` |
 //! | `parsing` | from the arguments to a request |
 //! | `refusal` | the message for a command line that cannot be read |
 
@@ -23,5 +23,5 @@ pub(crate) use crate::run::OnLoss;
 pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
 pub(crate) use fence::FenceArgs;
-pub(crate) use parsing::{Request, parse};
+pub(crate) use parsing::{CliRequest, parse};
 pub(crate) use run::{OnRevoke, RunArgs};

@@ -8,11 +8,11 @@ use clap::error::ErrorKind;
 use super::definition::{Cli, Command, Global};
 use super::refusal;
 use super::run::RunArgs;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// What was asked for.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum CliRequest {
     /// A command.
     Do(Cli),
     /// A text, such as the help.
@@ -21,16 +21,16 @@ pub(crate) enum Request {
 
 /// Reads the command line.
 /// Fails with one line that says what is wrong with it.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Failure> {
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliRequest, CommandFailure> {
     let arguments: Vec<_> = arguments.into_iter().collect();
     if let Some(cli) = plain_run(&arguments) {
-        return Ok(Request::Do(cli));
+        return Ok(CliRequest::Do(cli));
     }
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => Ok(Request::Do(cli)),
+        Ok(cli) => Ok(CliRequest::Do(cli)),
         Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Request::Print(help_text(&error))),
-            _ => Err(Failure::ours(refusal::describe(&error))),
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(CliRequest::Print(help_text(&error))),
+            _ => Err(CommandFailure::ours(refusal::describe(&error))),
         },
     }
 }
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
     use crate::args::OnLoss;
 
-    fn read(line: &str) -> Result<Request, Failure> {
+    fn read(line: &str) -> Result<CliRequest, CommandFailure> {
         parse(line.split(' ').map(OsString::from))
     }
 
     fn run(line: &str) -> RunArgs {
         match read(line) {
-            Ok(Request::Do(Cli { command: Command::Run(args), .. })) => args,
+            Ok(CliRequest::Do(Cli { command: Command::Run(args), .. })) => args,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn global_options_stand_anywhere() {
         for line in ["lockkeeper --json -v --connect memory: ls", "lockkeeper ls --json -v --connect memory:"] {
-            let Ok(Request::Do(cli)) = read(line) else { panic!("{line}") };
+            let Ok(CliRequest::Do(cli)) = read(line) else { panic!("{line}") };
             assert!(cli.global.json && cli.global.verbose);
             assert_eq!(cli.global.connect.as_deref(), Some("memory:"));
         }
@@ -182,16 +182,18 @@ mod tests {
 
     #[test]
     fn help_and_version_are_not_failures_and_every_command_has_an_example() {
-        assert!(matches!(read("lockkeeper --version"), Ok(Request::Print(text)) if text.starts_with("lockkeeper ")));
+        assert!(matches!(read("lockkeeper --version"), Ok(CliRequest::Print(text)) if text.starts_with("lockkeeper ")));
         let cli = Cli::command();
         assert!(cli.get_subcommands().all(|command| command.get_about().is_some()), "`--help` says what each is for");
         for command in cli.get_subcommands().map(clap::Command::get_name) {
-            let Ok(Request::Print(text)) = read(&format!("lockkeeper {command} --help")) else { panic!("{command}") };
+            let Ok(CliRequest::Print(text)) = read(&format!("lockkeeper {command} --help")) else {
+                panic!("{command}")
+            };
             assert!(text.contains("Example"), "{command}: {text}");
             let asked = read(&format!("lockkeeper help {command}"));
-            assert!(matches!(asked, Ok(Request::Print(help)) if help == text), "{command}");
+            assert!(matches!(asked, Ok(CliRequest::Print(help)) if help == text), "{command}");
         }
-        assert!(matches!(read("lockkeeper help"), Ok(Request::Print(text)) if text.contains("nightly-backup")));
+        assert!(matches!(read("lockkeeper help"), Ok(CliRequest::Print(text)) if text.contains("nightly-backup")));
         let failure = read("lockkeeper help rnu").expect_err("there is no such command");
         assert!(failure.code == 125 && failure.message.contains("rnu"), "{}", failure.message);
     }

@@ -8,16 +8,16 @@ use std::time::Duration;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Keeper, Wait};
 
-use super::claim::{Claim, Holding};
-use crate::exit::Failure;
-use crate::interruption::Interruption;
+use super::claim::{ClaimHold, LockClaim};
+use crate::exit::CommandFailure;
+use crate::interruption::EndingSignals;
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acquiring<'a> {
     pub(super) keeper: &'a Keeper,
-    pub(super) claim: &'a Claim,
+    pub(super) claim: &'a LockClaim,
     pub(super) voice: &'a Voice,
 }
 
@@ -27,14 +27,14 @@ impl Acquiring<'_> {
     pub(super) async fn acquire(
         self,
         wait: Wait,
-        fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
-    ) -> Result<Option<Holding>, Failure> {
+        fits: impl Fn(Option<Duration>) -> Result<(), CommandFailure>,
+    ) -> Result<Option<ClaimHold>, CommandFailure> {
         let mut locking = pin!(self.lock(wait, fits));
         // A lock that is free costs neither signal handlers nor messages.
         if let Some(locked) = poll_once(locking.as_mut()).await {
             return locked;
         }
-        let mut interruption = Interruption::listen()?;
+        let mut interruption = EndingSignals::listen()?;
         let name = self.claim.name();
         tokio::select! {
             biased;
@@ -49,8 +49,8 @@ impl Acquiring<'_> {
     async fn lock(
         self,
         wait: Wait,
-        fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
-    ) -> Result<Option<Holding>, Failure> {
+        fits: impl Fn(Option<Duration>) -> Result<(), CommandFailure>,
+    ) -> Result<Option<ClaimHold>, CommandFailure> {
         let refusal = async {
             match self.keeper.notice().await.map(fits) {
                 Ok(Err(refused)) => refused,

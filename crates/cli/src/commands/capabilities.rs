@@ -2,12 +2,12 @@
 
 use super::service::{answer, block_on_closing, open_by};
 use crate::args::Global;
-use crate::config::Settings;
-use crate::exit::Failure;
+use crate::config::ServiceSettings;
+use crate::exit::CommandFailure;
 use crate::output::{Matrix, Promises};
 
-pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
-    let settings = Settings::load(global)?;
+pub(super) fn capabilities(global: &Global) -> Result<u8, CommandFailure> {
+    let settings = ServiceSettings::load(global)?;
     if !settings.is_named() {
         let matrix = Matrix::of_all_services();
         return answer(global, &matrix, || matrix.text());

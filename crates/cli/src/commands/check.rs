@@ -3,25 +3,27 @@
 //! The service is not asked: only its runner knows until when a hold may be believed.
 
 use crate::args::Global;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::held;
 use crate::output::say;
 use crate::output::{self, Checked};
-use crate::run::hold_socket::{self, Answer};
+use crate::run::hold_socket::{self, HoldAnswer};
 
 /// The exit code of a lock that is not held any more.
 const NOT_HELD: u8 = 1;
 
-pub(super) fn check(global: &Global) -> Result<u8, Failure> {
+pub(super) fn check(global: &Global) -> Result<u8, CommandFailure> {
     let Some(address) = std::env::var_os(hold_socket::VARIABLE) else {
         let variable = hold_socket::VARIABLE;
-        return Err(Failure::ours(format!("{variable} is not set: `check` works in a command under `lockkeeper run`")));
+        return Err(CommandFailure::ours(format!(
+            "{variable} is not set: `check` works in a command under `lockkeeper run`"
+        )));
     };
     let answer = held::ask(&address.to_string_lossy()).map_err(|error| {
-        Failure::ours(format!("cannot tell whether the lock is held; its runner does not answer: {error}"))
+        CommandFailure::ours(format!("cannot tell whether the lock is held; its runner does not answer: {error}"))
     })?;
     let checked = match answer {
-        Some(Answer { held, safe_for_ms, token }) => Checked { held, safe_for_ms, token: Some(token) },
+        Some(HoldAnswer { held, safe_for_ms, token }) => Checked { held, safe_for_ms, token: Some(token) },
         None => Checked { held: false, safe_for_ms: None, token: None },
     };
     if global.json {

@@ -31,21 +31,21 @@ pub(super) fn at_most(time: Option<Duration>) -> Wait {
 
 /// A lock of the kind that the options ask for.
 #[derive(Clone, Debug)]
-pub(super) enum Claim {
+pub(super) enum LockClaim {
     Mutex(Mutex),
     Read(RwLock),
     Write(RwLock),
-    Permit(Semaphore, Option<Count>),
+    Permit(Semaphore, Option<PermitCount>),
 }
 
 /// A counter that is to say how many permits there are.
 #[derive(Clone, Debug)]
-pub(super) struct Count {
+pub(super) struct PermitCount {
     counter: SharedCounter,
     permits: i32,
 }
 
-impl Count {
+impl PermitCount {
     /// Sets the counter, unless it says so; what may pass is tried again for as long as may be waited.
     async fn set(&self, wait: Wait) -> Result<()> {
         let attempts = RetryPolicy::default().attempts(|error: &Error| error.advice() == Advice::Transient);
@@ -67,7 +67,7 @@ impl Count {
     }
 }
 
-impl Claim {
+impl LockClaim {
     /// Chooses the lock and the share of it that the options ask for.
     pub(super) fn new(keeper: &Keeper, args: &ClaimArgs) -> Result<Self> {
         let name = args.name.as_str();
@@ -78,7 +78,7 @@ impl Claim {
                 // A counter has as many bits, one of which is its sign.
                 let permits = permits.map(|permits| i32::try_from(permits).unwrap_or(i32::MAX));
                 let counter = keeper.shared_counter(counter)?;
-                Self::Permit(semaphore, permits.map(|permits| Count { counter, permits }))
+                Self::Permit(semaphore, permits.map(|permits| PermitCount { counter, permits }))
             }
             (None, None) if args.shared => Self::Read(keeper.rw_lock(name)?),
             (None, None) if args.exclusive => Self::Write(keeper.rw_lock(name)?),
@@ -102,7 +102,7 @@ impl Claim {
     }
 
     /// Takes it; `None` if the time is over.
-    pub(super) async fn take(&self, wait: Wait) -> Result<Option<Holding>> {
+    pub(super) async fn take(&self, wait: Wait) -> Result<Option<ClaimHold>> {
         match self {
             Self::Mutex(mutex) => holding(mutex.lock_within(wait).await),
             Self::Read(lock) => holding(lock.read_within(wait).await),
@@ -117,19 +117,19 @@ impl Claim {
     }
 }
 
-fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Option<Holding>> {
-    Ok(taken?.map(Holding::new))
+fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Option<ClaimHold>> {
+    Ok(taken?.map(ClaimHold::new))
 }
 
 type Release = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Proof of holding a lock of any kind; dropping it gives the lock back in the background.
-pub(super) struct Holding {
+pub(super) struct ClaimHold {
     hold: Hold,
     release: Box<dyn FnOnce() -> Release + Send>,
 }
 
-impl Holding {
+impl ClaimHold {
     fn new<Kind: 'static>(guard: Guard<Kind>) -> Self {
         Self { hold: guard.hold().clone(), release: Box::new(move || Box::pin(guard.release())) }
     }
@@ -180,7 +180,7 @@ mod tests {
     fn args(options: &str) -> ClaimArgs {
         let line = format!("lockkeeper run x {options} -- true");
         match args::parse(line.split_whitespace().map(OsString::from)) {
-            Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) => args.claim,
+            Ok(args::CliRequest::Do(args::Cli { command: args::Command::Run(args), .. })) => args.claim,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         let keeper = Keeper::memory();
         let mut taken = Vec::new();
         for options in ["", "-s", "-x", "--permits 2"] {
-            let claim = Claim::new(&keeper, &args(options)).unwrap();
+            let claim = LockClaim::new(&keeper, &args(options)).unwrap();
             let holding = claim.take(Wait::No).await.unwrap().unwrap();
             taken.push(keeper.contenders("x").await.unwrap()[0].mode.as_str());
             (holding.release)().await.unwrap();

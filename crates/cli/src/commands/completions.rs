@@ -10,10 +10,10 @@ use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::args::Cli;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output;
 
-pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
+pub(super) fn completions(shell: Shell) -> Result<u8, CommandFailure> {
     let mut command = Cli::command();
     // Otherwise its subcommands are not defined yet.
     command.build();

@@ -6,25 +6,25 @@ use super::claim::at_most;
 use super::{
     capabilities, check, completions, doctor, fence, hold, look, manual, orders, run, server, setup, wait, watch,
 };
-use crate::args::{self, Cli, Command, Request};
-use crate::exit::Failure;
+use crate::args::{self, Cli, CliRequest, Command};
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::output::say;
 use crate::signals;
 
 pub(crate) fn main() -> ExitCode {
-    let prepared = signals::prepare().map_err(|error| Failure::ours(format!("cannot handle signals: {error}")));
+    let prepared = signals::prepare().map_err(|error| CommandFailure::ours(format!("cannot handle signals: {error}")));
     let ended = prepared.and_then(|()| match args::parse(std::env::args_os())? {
-        Request::Do(cli) => dispatch(cli),
-        Request::Print(text) => output::print(&text).map(|()| 0),
+        CliRequest::Do(cli) => dispatch(cli),
+        CliRequest::Print(text) => output::print(&text).map(|()| 0),
     });
-    ExitCode::from(ended.unwrap_or_else(|Failure { code, message }| {
+    ExitCode::from(ended.unwrap_or_else(|CommandFailure { code, message }| {
         say(&message);
         code
     }))
 }
 
-fn dispatch(cli: Cli) -> Result<u8, Failure> {
+fn dispatch(cli: Cli) -> Result<u8, CommandFailure> {
     let Cli { global, command } = cli;
     if global.json {
         refuse_json(&command)?;
@@ -41,19 +41,19 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         #[cfg(feature = "monitor")]
         Command::Deadlocks => super::deadlocks::deadlocks(&global),
         #[cfg(not(feature = "monitor"))]
-        Command::Deadlocks => Err(Failure::without("deadlocks", "monitor")),
+        Command::Deadlocks => Err(CommandFailure::without("deadlocks", "monitor")),
         #[cfg(feature = "monitor")]
         Command::Monitor(args) => super::monitor::monitor(&global, *args),
         #[cfg(not(feature = "monitor"))]
-        Command::Monitor(_) => Err(Failure::without("monitor", "monitor")),
+        Command::Monitor(_) => Err(CommandFailure::without("monitor", "monitor")),
         #[cfg(feature = "top")]
         Command::Top => super::top::top(&global),
         #[cfg(not(feature = "top"))]
-        Command::Top => Err(Failure::without("top", "top")),
+        Command::Top => Err(CommandFailure::without("top", "top")),
         #[cfg(feature = "monitor")]
         Command::Gc { yes, force } => super::gc::gc(&global, yes, force),
         #[cfg(not(feature = "monitor"))]
-        Command::Gc { .. } => Err(Failure::without("gc", "monitor")),
+        Command::Gc { .. } => Err(CommandFailure::without("gc", "monitor")),
         Command::Check => check::check(&global),
         Command::Revoke(args) => orders::revoke(&global, args),
         Command::Break(args) => orders::break_lock(&global, &args),
@@ -69,7 +69,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
 }
 
 /// Refuses `--json` where there is nothing to print as JSON, so that no reader takes other output for it.
-fn refuse_json(command: &Command) -> Result<(), Failure> {
+fn refuse_json(command: &Command) -> Result<(), CommandFailure> {
     let name = match command {
         Command::Run(_) => "run",
         Command::Hold { .. } => "hold",
@@ -84,5 +84,5 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     let others = "ls, show, deadlocks, gc, check, revoke, break, freeze, thaw, capabilities and doctor do";
-    Err(Failure::ours(format!("`{name}` prints no JSON; {others}")))
+    Err(CommandFailure::ours(format!("`{name}` prints no JSON; {others}")))
 }

@@ -9,13 +9,13 @@ use lockkeeper::{Advice, Error, ErrorKind, Finding, Keeper, Operation, Severity}
 
 use super::service::{answer, block_on_closing};
 use crate::args::Global;
-use crate::config::Settings;
-use crate::exit::{EXAMINED_ERRORS, EXAMINED_WARNINGS, Failure};
+use crate::config::ServiceSettings;
+use crate::exit::{CommandFailure, EXAMINED_ERRORS, EXAMINED_WARNINGS};
 use crate::output::Diagnosis;
 
 /// Examines the service, and ends with what weighs most; counts tokens anew before, if that is asked for.
-pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, Failure> {
-    let settings = Settings::load(global)?;
+pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, CommandFailure> {
+    let settings = ServiceSettings::load(global)?;
     let (service, examined) = examined(global, &settings, after_restore)?;
     let mut findings = examined.unwrap_or_else(|error| vec![unusable(&error)]);
     findings.sort_by_key(|finding| Reverse(finding.severity));
@@ -32,9 +32,9 @@ pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, Failure
 /// The service, and what is found of it or why it cannot be examined. What cannot be meant is a failure.
 fn examined(
     global: &Global,
-    settings: &Settings,
+    settings: &ServiceSettings,
     after_restore: bool,
-) -> Result<(String, lockkeeper::Result<Vec<Finding>>), Failure> {
+) -> Result<(String, lockkeeper::Result<Vec<Finding>>), CommandFailure> {
     match settings.builder() {
         Ok(builder) => {
             let keeper = builder.build();
@@ -50,7 +50,7 @@ fn examined(
             })?;
             match found {
                 Err(error) if after_restore && error.kind() == ErrorKind::Unsupported => {
-                    Err(Failure::ours(format!("--after-restore: {error:#}: {}", keeper.service())))
+                    Err(CommandFailure::ours(format!("--after-restore: {error:#}: {}", keeper.service())))
                 }
                 found => Ok((keeper.service(), found)),
             }
@@ -71,7 +71,7 @@ async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec
 
 /// The deadlocks among those who wait. What this user may not see is not told.
 #[cfg(feature = "monitor")]
-async fn deadlocks(global: &Global, settings: &Settings, keeper: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
+async fn deadlocks(global: &Global, settings: &ServiceSettings, keeper: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
     use super::deadlocks::judged;
     use super::service::talk;
     use crate::output::Deadlocks;
@@ -84,7 +84,7 @@ async fn deadlocks(global: &Global, settings: &Settings, keeper: &Keeper) -> loc
 }
 
 #[cfg(not(feature = "monitor"))]
-async fn deadlocks(_: &Global, _: &Settings, _: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
+async fn deadlocks(_: &Global, _: &ServiceSettings, _: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
     let what = "deadlocks are not looked for: this lockkeeper was built without the feature `monitor`";
     Ok(vec![Finding::new(Severity::Note, what, "build it with `--features monitor`")])
 }

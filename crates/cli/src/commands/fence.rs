@@ -14,7 +14,7 @@ use lockkeeper::{FencingToken, QueueName};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use crate::args::FenceArgs;
-use crate::exit::{self, Failure};
+use crate::exit::{self, CommandFailure};
 
 const TOKEN: &str = "LOCKKEEPER_TOKEN";
 
@@ -24,49 +24,49 @@ const NAME: &str = "LOCKKEEPER_NAME";
 const COMMAND_FD_MIN: i32 = 64;
 
 /// Runs a command behind a fence; returns only if it does not.
-pub(super) fn fence(args: &FenceArgs) -> Result<u8, Failure> {
+pub(super) fn fence(args: &FenceArgs) -> Result<u8, CommandFailure> {
     let name = name(args.name.as_deref())?;
     let token = token()?;
     let mut file = TokenFile::lock(&args.file)?;
     if let Seen::Stale(greatest) = file.see(name.as_ref(), token)? {
         let lock = name.map(|name| format!("{name}: ")).unwrap_or_default();
         let message = format!("{lock}token {token} was overtaken: {} has seen {greatest}", args.file.display());
-        return Err(Failure { code: exit::LOST, message });
+        return Err(CommandFailure { code: exit::LOST, message });
     }
-    let _locked = pass_on(&file).map_err(|error| Failure::ours(format!("{}: {error}", args.file.display())))?;
+    let _locked = pass_on(&file).map_err(|error| CommandFailure::ours(format!("{}: {error}", args.file.display())))?;
     become_command(args)
 }
 
 /// Returns the lock that the token is of; `None` if nothing says so, and it need not be a certain one.
-fn name(wanted: Option<&str>) -> Result<Option<QueueName>, Failure> {
+fn name(wanted: Option<&str>) -> Result<Option<QueueName>, CommandFailure> {
     let wanted = wanted.map(QueueName::new).transpose()?;
     let given = match variable(NAME)? {
-        Some(text) => Some(QueueName::new(&text).map_err(|error| Failure::ours(format!("{NAME}: {error}")))?),
+        Some(text) => Some(QueueName::new(&text).map_err(|error| CommandFailure::ours(format!("{NAME}: {error}")))?),
         None => None,
     };
     match (wanted, given) {
-        (Some(wanted), Some(given)) if wanted != given => {
-            Err(Failure::ours(format!("the token is one of the lock `{given}`, and this fence is for `{wanted}`")))
-        }
+        (Some(wanted), Some(given)) if wanted != given => Err(CommandFailure::ours(format!(
+            "the token is one of the lock `{given}`, and this fence is for `{wanted}`"
+        ))),
         (Some(wanted), None) => {
-            Err(Failure::ours(format!("{NAME} is not set, so the token may not be one of the lock `{wanted}`")))
+            Err(CommandFailure::ours(format!("{NAME} is not set, so the token may not be one of the lock `{wanted}`")))
         }
         (_, given) => Ok(given),
     }
 }
 
-fn token() -> Result<FencingToken, Failure> {
+fn token() -> Result<FencingToken, CommandFailure> {
     let text = variable(TOKEN)?.ok_or_else(|| {
-        Failure::ours(format!("{TOKEN} is not set: `lockkeeper run` sets it, and `lockkeeper hold` prints it"))
+        CommandFailure::ours(format!("{TOKEN} is not set: `lockkeeper run` sets it, and `lockkeeper hold` prints it"))
     })?;
-    text.parse().map_err(|error| Failure::ours(format!("{TOKEN}: `{text}`: {error}")))
+    text.parse().map_err(|error| CommandFailure::ours(format!("{TOKEN}: `{text}`: {error}")))
 }
 
-fn variable(name: &str) -> Result<Option<String>, Failure> {
+fn variable(name: &str) -> Result<Option<String>, CommandFailure> {
     match env::var(name) {
         Ok(text) => Ok(Some(text)),
         Err(env::VarError::NotPresent) => Ok(None),
-        Err(env::VarError::NotUnicode(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
+        Err(env::VarError::NotUnicode(_)) => Err(CommandFailure::ours(format!("{name} is not UTF-8"))),
     }
 }
 
@@ -78,14 +78,16 @@ fn pass_on(file: &TokenFile) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Executes the command in this process's place; returns why it could not.
-fn become_command(args: &FenceArgs) -> Result<u8, Failure> {
+fn become_command(args: &FenceArgs) -> Result<u8, CommandFailure> {
     let [program, arguments @ ..] = &args.command[..] else {
-        return Err(Failure::ours("no command to run given"));
+        return Err(CommandFailure::ours("no command to run given"));
     };
     let error = Command::new(program).args(arguments).exec();
     let program = program.display();
     Err(match error.kind() {
-        io::ErrorKind::NotFound => Failure { code: exit::NOT_FOUND, message: format!("{program}: command not found") },
-        _ => Failure { code: exit::NOT_EXECUTABLE, message: format!("{program}: cannot be executed: {error}") },
+        io::ErrorKind::NotFound => {
+            CommandFailure { code: exit::NOT_FOUND, message: format!("{program}: command not found") }
+        }
+        _ => CommandFailure { code: exit::NOT_EXECUTABLE, message: format!("{program}: cannot be executed: {error}") },
     })
 }

@@ -6,19 +6,19 @@ use lockkeeper::{Advice, Keeper, RemnantKind, UNUSED_FOR};
 use super::look::looks;
 use super::service::{answer, block_on_closing, open_by};
 use crate::args::Global;
-use crate::config::Settings;
-use crate::exit::Failure;
-use crate::output::{self, Outcome, Remnants};
+use crate::config::ServiceSettings;
+use crate::exit::CommandFailure;
+use crate::output::{self, RemnantOutcome, Remnants};
 
-pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, CommandFailure> {
+    let settings = ServiceSettings::load(global)?;
     let keeper = open_by(global, &settings)?;
     let looks = looks(&keeper, settings.retry);
     block_on_closing(&keeper, async {
         let found = looks.run(|| keeper.admin().remnants(UNUSED_FOR)).await?;
         let mut remnants = Remnants::new(keeper.service(), found, |kind| match kind {
-            RemnantKind::Unbound if !force => Outcome::NeedsForce,
-            _ => Outcome::Listed,
+            RemnantKind::Unbound if !force => RemnantOutcome::NeedsForce,
+            _ => RemnantOutcome::Listed,
         });
         if !yes {
             let orders = global.orders();
@@ -35,15 +35,15 @@ pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, Failure>
 }
 
 /// Removes what is to be removed, and returns why some of it could not be.
-async fn clear(keeper: &Keeper, remnants: &mut Remnants) -> Option<Failure> {
+async fn clear(keeper: &Keeper, remnants: &mut Remnants) -> Option<CommandFailure> {
     let mut failures: usize = 0;
     let mut first = None;
     for (remnant, outcome) in remnants.listed() {
         match keeper.admin().remove_remnant(remnant).await {
-            Ok(true) => *outcome = Outcome::Removed,
-            Ok(false) => *outcome = Outcome::Left,
+            Ok(true) => *outcome = RemnantOutcome::Removed,
+            Ok(false) => *outcome = RemnantOutcome::Left,
             Err(error) => {
-                *outcome = Outcome::Failed;
+                *outcome = RemnantOutcome::Failed;
                 failures += 1;
                 let is_over = error.advice() != Advice::Permanent;
                 first.get_or_insert_with(|| format!("cannot remove {}: {error:#}", remnant.place));
@@ -58,5 +58,5 @@ async fn clear(keeper: &Keeper, remnants: &mut Remnants) -> Option<Failure> {
         0 | 1 => String::new(),
         failures => format!(" ({} more)", failures - 1),
     };
-    first.map(|first| Failure::ours(output::one_line(&format!("gc: {first}{more}"))))
+    first.map(|first| CommandFailure::ours(output::one_line(&format!("gc: {first}{more}"))))
 }

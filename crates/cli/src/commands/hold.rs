@@ -8,22 +8,22 @@ use lockkeeper::{Hold, Keeper, LossReason, QueueName, Wait};
 use tokio::time::timeout;
 
 use super::acquire::Acquiring;
-use super::claim::{Claim, wait_of};
+use super::claim::{LockClaim, wait_of};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{ClaimArgs, Global};
-use crate::config::Settings;
-use crate::exit::{self, Failure};
+use crate::config::ServiceSettings;
+use crate::exit::{self, CommandFailure};
 use crate::held::HeldLocks;
-use crate::interruption::{Cause, Interruption};
+use crate::interruption::{EndingSignal, EndingSignals};
 use crate::log;
 use crate::output;
 use crate::stdin_end::StdinEnd;
 use crate::voice::Voice;
 
-pub(super) fn hold(global: &Global, args: &ClaimArgs) -> Result<u8, Failure> {
+pub(super) fn hold(global: &Global, args: &ClaimArgs) -> Result<u8, CommandFailure> {
     let name = QueueName::new(&args.name)?;
     let stdin_end = StdinEnd::watch()?;
-    let settings = Settings::load(global)?;
+    let settings = ServiceSettings::load(global)?;
     let voice = Arc::new(Voice::new(talk(global)));
     log::listen(voice.clone());
     let held = HeldLocks::around_us();
@@ -31,22 +31,22 @@ pub(super) fn hold(global: &Global, args: &ClaimArgs) -> Result<u8, Failure> {
     held.refuse(&keeper.service(), name.as_str())?;
     voice.verbose(&format!("using {}", keeper.service()));
     let wait = wait_of(args, settings.acquire_timeout);
-    let claim = Claim::new(&keeper, args)?;
+    let claim = LockClaim::new(&keeper, args)?;
     let holder = Holder { keeper, claim, voice, args, stdin_end };
     block_on(holder.complete(wait))?
 }
 
 struct Holder<'a> {
     keeper: Keeper,
-    claim: Claim,
+    claim: LockClaim,
     voice: Arc<Voice>,
     args: &'a ClaimArgs,
     stdin_end: StdinEnd,
 }
 
-enum End {
+enum HoldEnd {
     StdinEnded,
-    Signal(Cause),
+    Signal(EndingSignal),
     /// A request to give the lock up came; its reason, if it has one.
     Revoked(Option<String>),
     HeldTooLong(Duration),
@@ -54,7 +54,7 @@ enum End {
 }
 
 impl Holder<'_> {
-    async fn complete(mut self, wait: Wait) -> Result<u8, Failure> {
+    async fn complete(mut self, wait: Wait) -> Result<u8, CommandFailure> {
         let ended = self.hold(wait).await;
         self.voice.clear_status();
         // What cannot be closed in time ends by itself.
@@ -62,13 +62,14 @@ impl Holder<'_> {
         ended
     }
 
-    async fn hold(&mut self, wait: Wait) -> Result<u8, Failure> {
+    async fn hold(&mut self, wait: Wait) -> Result<u8, CommandFailure> {
         let acquiring = Acquiring { keeper: &self.keeper, claim: &self.claim, voice: &self.voice };
         let acquired = tokio::select! {
             biased;
             () = self.stdin_end.come() => {
                 let name = self.claim.name();
-                return Err(Failure::ours(format!("{name}: stdin ended while waiting for the lock; left the queue")));
+                let what = format!("{name}: stdin ended while waiting for the lock; left the queue");
+                return Err(CommandFailure::ours(what));
             }
             acquired = acquiring.acquire(wait, |_| Ok(())) => acquired,
         };
@@ -81,20 +82,20 @@ impl Holder<'_> {
                     self.voice.verbose(&message);
                     Ok(0)
                 }
-                code => Err(Failure { code, message }),
+                code => Err(CommandFailure { code, message }),
             };
         };
         // Before the token is printed: a reader of it may send a signal.
-        let mut interruption = Interruption::listen()?;
+        let mut interruption = EndingSignals::listen()?;
         if !output::write(&format!("{}\n", holding.hold().fencing_token()))? {
             holding.give_back(&self.voice, false, || std::future::ready(())).await;
             let name = self.claim.name();
-            return Err(Failure::ours(format!(
+            return Err(CommandFailure::ours(format!(
                 "{name}: stdout is closed, so the token cannot be told; the lock was given back"
             )));
         }
         let end = self.end(holding.hold(), &mut interruption).await;
-        if let End::Lost(reason) = end {
+        if let HoldEnd::Lost(reason) = end {
             let _ = output::write(&format!("lost {reason}\n"))?;
         } else {
             holding.give_back(&self.voice, false, || std::future::ready(())).await;
@@ -102,7 +103,7 @@ impl Holder<'_> {
         self.told(end)
     }
 
-    async fn end(&mut self, hold: &Hold, interruption: &mut Interruption) -> End {
+    async fn end(&mut self, hold: &Hold, interruption: &mut EndingSignals) -> HoldEnd {
         let max_hold = self.args.max_hold;
         let held_too_long = async {
             match max_hold {
@@ -115,34 +116,34 @@ impl Holder<'_> {
         };
         tokio::select! {
             biased;
-            reason = hold.lost() => End::Lost(reason),
-            () = self.stdin_end.come() => End::StdinEnded,
-            cause = interruption.heard() => End::Signal(cause),
-            revocation = hold.revoked() => End::Revoked(revocation.why),
-            max_hold = held_too_long => End::HeldTooLong(max_hold),
+            reason = hold.lost() => HoldEnd::Lost(reason),
+            () = self.stdin_end.come() => HoldEnd::StdinEnded,
+            cause = interruption.heard() => HoldEnd::Signal(cause),
+            revocation = hold.revoked() => HoldEnd::Revoked(revocation.why),
+            max_hold = held_too_long => HoldEnd::HeldTooLong(max_hold),
         }
     }
 
     /// Puts the end into words and an exit code.
-    fn told(&self, end: End) -> Result<u8, Failure> {
+    fn told(&self, end: HoldEnd) -> Result<u8, CommandFailure> {
         let name = self.claim.name();
         match end {
-            End::StdinEnded => Ok(0),
-            End::Signal(cause) => {
+            HoldEnd::StdinEnded => Ok(0),
+            HoldEnd::Signal(cause) => {
                 self.voice.verbose(&format!("{name}: ended by {}; the lock was given back", cause.name));
                 Ok(exit::by_signal(cause.number))
             }
-            End::Revoked(why) => {
+            HoldEnd::Revoked(why) => {
                 let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
                 let message = format!("{name}: asked to give the lock up{why}; it was given back");
-                Err(Failure { code: exit::by_signal(rustix::process::Signal::TERM.as_raw()), message })
+                Err(CommandFailure { code: exit::by_signal(rustix::process::Signal::TERM.as_raw()), message })
             }
-            End::HeldTooLong(max_hold) => {
+            HoldEnd::HeldTooLong(max_hold) => {
                 let message = format!("{name}: the lock was held for {max_hold:?} (--max-hold), and was given back");
-                Err(Failure { code: exit::LOST, message })
+                Err(CommandFailure { code: exit::LOST, message })
             }
-            End::Lost(reason) => {
-                Err(Failure { code: exit::LOST, message: format!("{name}: the lock was lost ({reason})") })
+            HoldEnd::Lost(reason) => {
+                Err(CommandFailure { code: exit::LOST, message: format!("{name}: the lock was lost ({reason})") })
             }
         }
     }

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::service::{answer, block_on_closing, open, open_by};
 use crate::args::Global;
-use crate::config::Settings;
-use crate::exit::Failure;
+use crate::config::ServiceSettings;
+use crate::exit::CommandFailure;
 use crate::output::say;
 use crate::output::{self, ListedLock, ShownLock, one_line};
 
@@ -22,8 +22,8 @@ const TRY_MAX: Duration = Duration::from_secs(5);
 /// How long after a look that failed the next one is made; at least half of that.
 const TRY_PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
-    let settings = Settings::load(global)?;
+pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, CommandFailure> {
+    let settings = ServiceSettings::load(global)?;
     let keeper = open_by(global, &settings)?;
     let locks = block_on_closing(&keeper, async {
         keeper.admin().tidy().await;
@@ -45,7 +45,7 @@ async fn listed(keeper: &Keeper, looks: &Attempts<Error>, prefix: &str) -> lockk
 }
 
 /// Prints the names of the locks in use, for a shell that completes a name.
-pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, Failure> {
+pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, CommandFailure> {
     /// How long a user who has pressed a key waits for it.
     const TIME_MAX: Duration = Duration::from_secs(1);
     let keeper = open(global)?;
@@ -55,9 +55,9 @@ pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, Failure> {
     output::print(&lines).map(|()| 0)
 }
 
-pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
+pub(super) fn show(global: &Global, name: &str) -> Result<u8, CommandFailure> {
     let name = QueueName::new(name)?;
-    let settings = Settings::load(global)?;
+    let settings = ServiceSettings::load(global)?;
     let keeper = open_by(global, &settings)?;
     let looks = looks(&keeper, settings.retry);
     let queue = block_on_closing(&keeper, looks.run(|| keeper.contenders(name.as_str())))??;

@@ -6,13 +6,13 @@ use clap::CommandFactory as _;
 use clap_mangen::Man;
 
 use crate::args::Cli;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output;
 
 /// Prints the manual page of the command and then those of its subcommands.
-pub(super) fn man() -> Result<u8, Failure> {
+pub(super) fn man() -> Result<u8, CommandFailure> {
     let mut text = Vec::new();
-    pages(&mut text).map_err(|error| Failure::ours(format!("cannot make the manual pages: {error}")))?;
+    pages(&mut text).map_err(|error| CommandFailure::ours(format!("cannot make the manual pages: {error}")))?;
     output::print(&String::from_utf8_lossy(&text)).map(|()| 0)
 }
 

@@ -19,9 +19,9 @@ mod served {
     use tokio::sync::{mpsc, oneshot};
     use tokio::time::timeout;
 
-    use crate::exit::Failure;
+    use crate::exit::CommandFailure;
     use lockkeeper_console::config::Listen;
-    use lockkeeper_console::listening::{HEAD_BYTES_MAX, Listening};
+    use lockkeeper_console::listening::{BoundPort, HEAD_BYTES_MAX};
 
     /// How many connections are served at a time: some monitors, each with one; more are closed.
     const CONNECTIONS_MAX: usize = 8;
@@ -31,12 +31,12 @@ mod served {
 
     type Question = oneshot::Sender<String>;
 
-    pub(crate) struct Metrics(Option<Listening>);
+    pub(crate) struct Metrics(Option<BoundPort>);
 
     impl Metrics {
         /// Listens on the first address that can be had of those that `listen` stands for.
-        pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, Failure> {
-            listen.map(|listen| Listening::bind("--metrics", listen)).transpose().map(Self)
+        pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, CommandFailure> {
+            listen.map(|listen| BoundPort::bind("--metrics", listen)).transpose().map(Self)
         }
 
         pub(crate) fn url(&self) -> Option<String> {
@@ -104,16 +104,16 @@ mod refused {
 
     use lockkeeper_zk_server::EmbeddedServer;
 
-    use crate::exit::Failure;
+    use crate::exit::CommandFailure;
     use lockkeeper_console::config::Listen;
 
     pub(crate) struct Metrics;
 
     impl Metrics {
-        pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, Failure> {
+        pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, CommandFailure> {
             match listen {
                 None => Ok(Self),
-                Some(_) => Err(Failure::without("--metrics", "metrics")),
+                Some(_) => Err(CommandFailure::without("--metrics", "metrics")),
             }
         }
 

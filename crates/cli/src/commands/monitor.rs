@@ -6,16 +6,16 @@ use lockkeeper_console::monitor::Monitor;
 use super::service::{block_on_closing, open};
 use crate::args::Global;
 use crate::config::monitor_settings;
-use crate::exit::Failure;
-use crate::interruption::Interruption;
+use crate::exit::CommandFailure;
+use crate::interruption::EndingSignals;
 
 /// Serves until TERM, INT or HUP.
-pub(crate) fn monitor(global: &Global, args: MonitorArgs) -> Result<u8, Failure> {
+pub(crate) fn monitor(global: &Global, args: MonitorArgs) -> Result<u8, CommandFailure> {
     let monitor = Monitor::new(args)?;
     let settings = monitor_settings(global)?;
     let keeper = open(global)?;
     block_on_closing(&keeper, async {
-        let mut interruption = Interruption::listen()?;
+        let mut interruption = EndingSignals::listen()?;
         let stopping = async { interruption.heard().await.name };
         monitor.serve(&keeper, settings, global.orders(), stopping).await
     })?

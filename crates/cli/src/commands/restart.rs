@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::run::Outcome;
+use crate::run::CommandOutcome;
 
 /// The pause before a command is run anew, at first: a waiter for its place gets it meanwhile.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -19,8 +19,8 @@ const STEADY: Duration = Duration::from_secs(60);
 const MEANT: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) outcome: Outcome,
+pub(super) struct RunEnd {
+    pub(super) outcome: CommandOutcome,
     /// Why the lock was given up while the command ran, if it was.
     pub(super) given_up: Option<GivenUp>,
     pub(super) lasted: Duration,
@@ -36,7 +36,7 @@ pub(super) enum GivenUp {
 }
 
 /// Says why a command is run anew, or that it is not.
-pub(super) fn why_again(ended: &Ended) -> Option<String> {
+pub(super) fn why_again(ended: &RunEnd) -> Option<String> {
     if ended.is_told_to_end {
         return None;
     }
@@ -44,12 +44,12 @@ pub(super) fn why_again(ended: &Ended) -> Option<String> {
         return Some("the lock was given up, and the command was ended".to_owned());
     }
     match &ended.outcome {
-        Outcome::LockLost(reason) => Some(format!("the lock was lost ({reason}), and the command was ended")),
-        Outcome::Exited(0) => None,
-        Outcome::Exited(code) => Some(format!("the command ended with {code}")),
-        Outcome::Signaled(signal) if MEANT.iter().any(|meant| meant.as_raw() == *signal) => None,
-        Outcome::Signaled(signal) => Some(format!("the command was ended by signal {signal}")),
-        Outcome::NotFound(_) | Outcome::NotExecutable(_) => None,
+        CommandOutcome::LockLost(reason) => Some(format!("the lock was lost ({reason}), and the command was ended")),
+        CommandOutcome::Exited(0) => None,
+        CommandOutcome::Exited(code) => Some(format!("the command ended with {code}")),
+        CommandOutcome::Signaled(signal) if MEANT.iter().any(|meant| meant.as_raw() == *signal) => None,
+        CommandOutcome::Signaled(signal) => Some(format!("the command was ended by signal {signal}")),
+        CommandOutcome::NotFound(_) | CommandOutcome::NotExecutable(_) => None,
     }
 }
 
@@ -79,29 +79,29 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    fn ended(outcome: Outcome) -> Ended {
-        Ended { outcome, given_up: None, lasted: Duration::ZERO, is_told_to_end: false }
+    fn ended(outcome: CommandOutcome) -> RunEnd {
+        RunEnd { outcome, given_up: None, lasted: Duration::ZERO, is_told_to_end: false }
     }
 
     #[test]
     fn a_command_is_run_anew_unless_its_end_was_meant() {
-        let lost = || Outcome::LockLost("an operator broke the lock".to_owned());
+        let lost = || CommandOutcome::LockLost("an operator broke the lock".to_owned());
         for (outcome, again) in [
-            (Outcome::Exited(0), None),
-            (Outcome::Exited(3), Some("the command ended with 3")),
-            (Outcome::Signaled(9), Some("the command was ended by signal 9")),
-            (Outcome::Signaled(15), None),
-            (Outcome::Signaled(1), None),
+            (CommandOutcome::Exited(0), None),
+            (CommandOutcome::Exited(3), Some("the command ended with 3")),
+            (CommandOutcome::Signaled(9), Some("the command was ended by signal 9")),
+            (CommandOutcome::Signaled(15), None),
+            (CommandOutcome::Signaled(1), None),
             (lost(), Some("the lock was lost (an operator broke the lock), and the command was ended")),
-            (Outcome::NotFound("cannot run x".to_owned()), None),
-            (Outcome::NotExecutable("cannot run x".to_owned()), None),
+            (CommandOutcome::NotFound("cannot run x".to_owned()), None),
+            (CommandOutcome::NotExecutable("cannot run x".to_owned()), None),
         ] {
             assert_eq!(why_again(&ended(outcome)).as_deref(), again);
         }
-        let given_up = Ended { given_up: Some(GivenUp::Asked), ..ended(Outcome::Signaled(15)) };
+        let given_up = RunEnd { given_up: Some(GivenUp::Asked), ..ended(CommandOutcome::Signaled(15)) };
         assert!(why_again(&given_up).is_some(), "we sent that TERM ourselves");
-        for outcome in [Outcome::Exited(143), lost()] {
-            assert_eq!(why_again(&Ended { is_told_to_end: true, ..ended(outcome) }), None);
+        for outcome in [CommandOutcome::Exited(143), lost()] {
+            assert_eq!(why_again(&RunEnd { is_told_to_end: true, ..ended(outcome) }), None);
         }
     }
 

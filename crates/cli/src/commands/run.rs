@@ -12,27 +12,28 @@ use lockkeeper::{Hold, Keeper, Owner, QueueName, SafeUntil, Wait};
 use tokio::time::timeout;
 
 use super::acquire::Acquiring;
-use super::claim::{Claim, Holding, wait_of};
-use super::restart::{Ended, GivenUp, Pauses, why_again};
+use super::claim::{ClaimHold, LockClaim, wait_of};
+use super::restart::{GivenUp, Pauses, RunEnd, why_again};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{self, Global, RunArgs};
-use crate::config::Settings;
-use crate::exit::{self, Failure};
-use crate::held::{Held, HeldLocks};
-use crate::interruption::Interruption;
+use crate::config::ServiceSettings;
+use crate::exit::{self, CommandFailure};
+use crate::held::{EnclosingLock, HeldLocks};
+use crate::interruption::EndingSignals;
 use crate::log;
 use crate::output::{one_line, say};
-use crate::run::hold_socket::{self, Answer, HoldSocket};
-use crate::run::{Leaving, OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
+use crate::run::hold_socket::{self, HoldAnswer, HoldSocket};
+use crate::run::{CommandOutcome, LeavingWatchdog, OnLoss, StandBy, StopOrder, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice};
 
-pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
+pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, CommandFailure> {
     let name = QueueName::new(&args.claim.name)?;
     check(&args)?;
-    let settings = Settings::load(global)?;
+    let settings = ServiceSettings::load(global)?;
     // Before there is a second thread or an open file.
-    let stand_by = StandBy::fork(&args.command)
-        .map_err(|error| Failure::ours(format!("cannot start a process that watches over the command: {error}")))?;
+    let stand_by = StandBy::fork(&args.command).map_err(|error| {
+        CommandFailure::ours(format!("cannot start a process that watches over the command: {error}"))
+    })?;
     let voice = Arc::new(Voice::new(if args.quiet { Talk::Quiet } else { talk(global) }));
     log::listen(voice.clone());
     let held = HeldLocks::around_us();
@@ -40,24 +41,24 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     held.refuse(&keeper.service(), name.as_str())?;
     voice.verbose(&format!("using {}", keeper.service()));
     let wait = wait_of(&args.claim, settings.acquire_timeout);
-    let claim = Claim::new(&keeper, &args.claim)?;
+    let claim = LockClaim::new(&keeper, &args.claim)?;
     let run = Run { keeper, claim, voice, args, held };
     block_on(run.complete(wait, stand_by))?
 }
 
 /// Refuses options that contradict one another.
-fn check(args: &RunArgs) -> Result<(), Failure> {
+fn check(args: &RunArgs) -> Result<(), CommandFailure> {
     if args.restart && args.claim.wait == Some(Duration::ZERO) {
-        return Err(Failure::ours("--restart queues again and again, and --wait 0 never queues"));
+        return Err(CommandFailure::ours("--restart queues again and again, and --wait 0 never queues"));
     }
     if args.restart && args.on_loss == OnLoss::Warn {
-        return Err(Failure::ours(
+        return Err(CommandFailure::ours(
             "--restart ends the command when the lock is lost, and --on-loss warn lets it go on",
         ));
     }
     match (args.min_hold, args.claim.max_hold) {
         (Some(min_hold), Some(max_hold)) if min_hold > max_hold => {
-            Err(Failure::ours(format!("--min-hold {min_hold:?} is longer than --max-hold {max_hold:?}")))
+            Err(CommandFailure::ours(format!("--min-hold {min_hold:?} is longer than --max-hold {max_hold:?}")))
         }
         _ => Ok(()),
     }
@@ -73,23 +74,23 @@ fn owner(command: &[OsString]) -> Owner {
 
 struct Run {
     keeper: Keeper,
-    claim: Claim,
+    claim: LockClaim,
     voice: Arc<Voice>,
     args: RunArgs,
     held: HeldLocks,
 }
 
 struct Supervised {
-    outcome: Outcome,
+    outcome: CommandOutcome,
     /// Why the lock was given up while the command ran, if it was.
     given_up: Option<GivenUp>,
-    leaving: Option<Leaving>,
+    leaving: Option<LeavingWatchdog>,
     /// Whether a loss of the lock was told, or is told by the outcome. One that came with the command's end was not.
     is_loss_told: bool,
 }
 
 impl Run {
-    async fn complete(self, wait: Wait, stand_by: StandBy) -> Result<u8, Failure> {
+    async fn complete(self, wait: Wait, stand_by: StandBy) -> Result<u8, CommandFailure> {
         let ended = self.turns(wait, stand_by).await;
         let frozen = if matches!(ended, Ok(None)) { self.acquiring().frozen().await } else { None };
         if self.args.restart || !matches!(ended, Ok(Some(_))) {
@@ -102,7 +103,7 @@ impl Run {
     }
 
     /// Runs one turn after the other while the command is to be run anew; `None` if the timeout is over.
-    async fn turns(&self, wait: Wait, stand_by: StandBy) -> Result<Option<Ended>, Failure> {
+    async fn turns(&self, wait: Wait, stand_by: StandBy) -> Result<Option<RunEnd>, CommandFailure> {
         let mut stand_by = Some(stand_by);
         let mut pauses = Pauses::new();
         loop {
@@ -115,16 +116,20 @@ impl Run {
         }
     }
 
-    async fn turn(&self, holding: Holding, stand_by: Option<StandBy>) -> Result<Ended, Failure> {
+    async fn turn(&self, holding: ClaimHold, stand_by: Option<StandBy>) -> Result<RunEnd, CommandFailure> {
         let granted_at = SystemClock.now();
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
-        let mut interruption = if self.args.restart { Some(Interruption::listen()?) } else { None };
+        let mut interruption = if self.args.restart { Some(EndingSignals::listen()?) } else { None };
         let mut supervised = match self.grace(holding.hold().notice()) {
             Ok(grace) => self.supervised(holding.hold(), grace, granted_at, stand_by).await,
             Err(failure) => Err(failure),
         };
-        if let Ok(Supervised { outcome: Outcome::Exited(_) | Outcome::Signaled(_), given_up: None, leaving, .. }) =
-            &mut supervised
+        if let Ok(Supervised {
+            outcome: CommandOutcome::Exited(_) | CommandOutcome::Signaled(_),
+            given_up: None,
+            leaving,
+            ..
+        }) = &mut supervised
             && self.args.min_hold.is_some()
         {
             drop(leaving.take());
@@ -134,8 +139,8 @@ impl Run {
         self.release(holding, is_loss_told).await;
         let Supervised { outcome, given_up, leaving, .. } = supervised?;
         drop(leaving);
-        let heard = interruption.as_mut().and_then(Interruption::heard_already);
-        Ok(Ended {
+        let heard = interruption.as_mut().and_then(EndingSignals::heard_already);
+        Ok(RunEnd {
             outcome,
             given_up,
             lasted: SystemClock.now().saturating_duration_since(granted_at),
@@ -148,7 +153,7 @@ impl Run {
     async fn keep(&self, hold: &Hold, granted_at: BootInstant) {
         let Some(until) = self.args.min_hold.map(|min_hold| granted_at.saturating_add(min_hold)) else { return };
         let left = until.saturating_duration_since(SystemClock.now());
-        let Ok(mut interruption) = Interruption::listen() else { return };
+        let Ok(mut interruption) = EndingSignals::listen() else { return };
         if left.is_zero() {
             return;
         }
@@ -162,8 +167,8 @@ impl Run {
     }
 
     /// Waits before the next turn. A signal ends the wait.
-    async fn pause(&self, why: &str, pause: Duration) -> Result<(), Failure> {
-        let mut interruption = Interruption::listen()?;
+    async fn pause(&self, why: &str, pause: Duration) -> Result<(), CommandFailure> {
+        let mut interruption = EndingSignals::listen()?;
         let name = self.claim.name();
         self.voice.say(&format!("{name}: {why}; queueing again in {pause:?}"));
         tokio::select! {
@@ -191,11 +196,11 @@ impl Run {
 
     /// Chooses the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so
     /// nothing has to fit.
-    fn grace(&self, notice: Option<Duration>) -> Result<Duration, Failure> {
+    fn grace(&self, notice: Option<Duration>) -> Result<Duration, CommandFailure> {
         let notice = notice.filter(|_| self.args.on_loss == OnLoss::Stop);
         settle_grace(self.args.grace, notice).map_err(|too_long| {
             let (name, service) = (self.claim.name(), self.keeper.service());
-            Failure::ours(format!("{name} ({service}): {too_long}; the command was not run"))
+            CommandFailure::ours(format!("{name} ({service}): {too_long}; the command was not run"))
         })
     }
 
@@ -206,8 +211,8 @@ impl Run {
         grace: Duration,
         granted_at: BootInstant,
         stand_by: Option<StandBy>,
-    ) -> Result<Supervised, Failure> {
-        let failed = |error| Failure::ours(format!("cannot run the command: {error}"));
+    ) -> Result<Supervised, CommandFailure> {
+        let failed = |error| CommandFailure::ours(format!("cannot run the command: {error}"));
         let socket = HoldSocket::bind().map_err(failed)?;
         let address = socket.address();
         let supervision = Supervision {
@@ -240,12 +245,12 @@ impl Run {
             never = socket.serve(|| answer(hold)) => match never {},
         };
         // The watchdog may have found out first; then it is told when we end.
-        let is_loss_told = loss_told.get().is_some() || matches!(outcome, Outcome::LockLost(_));
+        let is_loss_told = loss_told.get().is_some() || matches!(outcome, CommandOutcome::LockLost(_));
         Ok(Supervised { outcome, given_up: given_up.get().copied(), leaving, is_loss_told })
     }
 
     /// Waits until the lock is to be given up though it is held.
-    async fn stop(&self, hold: &Hold, granted_at: BootInstant) -> (GivenUp, Stop) {
+    async fn stop(&self, hold: &Hold, granted_at: BootInstant) -> (GivenUp, StopOrder) {
         let held_too_long = async {
             match self.args.claim.max_hold {
                 Some(max_hold) => SystemClock.sleep_until(granted_at.saturating_add(max_hold)).await,
@@ -257,13 +262,13 @@ impl Run {
             stop = self.asked(hold) => (GivenUp::Asked, stop),
             () = held_too_long => {
                 let why = format!("{}: the lock was held for as long as --max-hold allows", hold.name());
-                (GivenUp::HeldTooLong, Stop { why, within: None })
+                (GivenUp::HeldTooLong, StopOrder { why, within: None })
             }
         }
     }
 
     /// Waits for a request to give the lock up; if requests are to be ignored, says so and waits on.
-    async fn asked(&self, hold: &Hold) -> Stop {
+    async fn asked(&self, hold: &Hold) -> StopOrder {
         let revocation = hold.revoked().await;
         let why = revocation.why.map(|why| format!(" ({why})")).unwrap_or_default();
         let why = one_line(&format!("{}: asked to give the lock up{why}", hold.name()));
@@ -271,13 +276,13 @@ impl Run {
             self.voice.say(&format!("{why}; the command goes on"));
             return std::future::pending().await;
         }
-        Stop { why, within: revocation.within }
+        StopOrder { why, within: revocation.within }
     }
 
     /// Tells the command what it runs under. Its own URL and config variables pass through as they are.
     fn environment(&self, hold: &Hold, address: OsString) -> Vec<(OsString, OsString)> {
         let socket = address.to_string_lossy().into_owned();
-        let held = Held::new(self.keeper.service(), hold.name().to_string(), socket, hold.ticket());
+        let held = EnclosingLock::new(self.keeper.service(), hold.name().to_string(), socket, hold.ticket());
         let text = |name: &str, value: String| (OsString::from(name), OsString::from(value));
         vec![
             text("LOCKKEEPER_NAME", hold.name().to_string()),
@@ -290,7 +295,7 @@ impl Run {
 
     /// Gives the lock back, and closes the session if it was the last turn. The end of the session is sent behind the
     /// release: over a slow way both take one round trip.
-    async fn release(&self, holding: Holding, is_loss_told: bool) {
+    async fn release(&self, holding: ClaimHold, is_loss_told: bool) {
         let close = || {
             let closing = (!self.args.restart).then(|| self.keeper.close());
             async move {
@@ -310,9 +315,9 @@ impl Run {
     }
 }
 
-fn answer(hold: &Hold) -> Answer {
+fn answer(hold: &Hold) -> HoldAnswer {
     let left = hold.safe_for();
-    Answer {
+    HoldAnswer {
         held: hold.is_held(),
         safe_for_ms: left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
         token: hold.fencing_token().to_string(),
@@ -320,21 +325,21 @@ fn answer(hold: &Hold) -> Answer {
 }
 
 /// Ends as the command did.
-fn end(ended: Ended, args: &RunArgs) -> Result<u8, Failure> {
+fn end(ended: RunEnd, args: &RunArgs) -> Result<u8, CommandFailure> {
     let name = &args.claim.name;
-    let lost = |message| Err(Failure { code: exit::LOST, message });
+    let lost = |message| Err(CommandFailure { code: exit::LOST, message });
     match (ended.outcome, ended.given_up) {
-        (Outcome::NotFound(message), _) => Err(Failure { code: exit::NOT_FOUND, message }),
-        (Outcome::NotExecutable(message), _) => Err(Failure { code: exit::NOT_EXECUTABLE, message }),
-        (Outcome::LockLost(reason), _) => {
+        (CommandOutcome::NotFound(message), _) => Err(CommandFailure { code: exit::NOT_FOUND, message }),
+        (CommandOutcome::NotExecutable(message), _) => Err(CommandFailure { code: exit::NOT_EXECUTABLE, message }),
+        (CommandOutcome::LockLost(reason), _) => {
             lost(format!("{name}: the lock was lost ({reason}), and the command was ended"))
         }
         (_, Some(GivenUp::HeldTooLong)) => {
             let max_hold = args.claim.max_hold.unwrap_or_default();
             lost(format!("{name}: the lock was held for {max_hold:?} (--max-hold), and the command was ended"))
         }
-        (Outcome::Exited(code), _) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
-        (Outcome::Signaled(signal), _) => Ok(exit::by_signal(signal)),
+        (CommandOutcome::Exited(code), _) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
+        (CommandOutcome::Signaled(signal), _) => Ok(exit::by_signal(signal)),
     }
 }
 
@@ -352,19 +357,19 @@ mod tests {
     #[test]
     fn a_run_ends_as_its_command_did_unless_the_lock_was_lost_or_held_too_long() {
         let line = "lockkeeper run x -- true".split(' ').map(OsString::from);
-        let Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) = args::parse(line) else {
+        let Ok(args::CliRequest::Do(args::Cli { command: args::Command::Run(args), .. })) = args::parse(line) else {
             panic!("the line is right");
         };
         let code = |outcome, given_up| {
-            let ended = Ended { outcome, given_up, lasted: Duration::ZERO, is_told_to_end: false };
+            let ended = RunEnd { outcome, given_up, lasted: Duration::ZERO, is_told_to_end: false };
             end(ended, &args).unwrap_or_else(|failure| failure.code)
         };
-        assert_eq!(code(Outcome::Exited(7), None), 7);
-        assert_eq!(code(Outcome::Signaled(9), None), 137);
-        assert_eq!(code(Outcome::Signaled(15), Some(GivenUp::Asked)), 143);
-        assert_eq!(code(Outcome::Signaled(15), Some(GivenUp::HeldTooLong)), 123);
-        assert_eq!(code(Outcome::LockLost("gone".to_owned()), Some(GivenUp::Asked)), 123);
-        assert_eq!(code(Outcome::NotFound(String::new()), None), 127);
-        assert_eq!(code(Outcome::NotExecutable(String::new()), None), 126);
+        assert_eq!(code(CommandOutcome::Exited(7), None), 7);
+        assert_eq!(code(CommandOutcome::Signaled(9), None), 137);
+        assert_eq!(code(CommandOutcome::Signaled(15), Some(GivenUp::Asked)), 143);
+        assert_eq!(code(CommandOutcome::Signaled(15), Some(GivenUp::HeldTooLong)), 123);
+        assert_eq!(code(CommandOutcome::LockLost("gone".to_owned()), Some(GivenUp::Asked)), 123);
+        assert_eq!(code(CommandOutcome::NotFound(String::new()), None), 127);
+        assert_eq!(code(CommandOutcome::NotExecutable(String::new()), None), 126);
     }
 }

@@ -13,8 +13,8 @@ use super::metrics::Metrics;
 use super::service::block_on;
 use crate::args::Global;
 use crate::config::{ServerSettings, TlsFiles, Words};
-use crate::exit::Failure;
-use crate::interruption::Interruption;
+use crate::exit::CommandFailure;
+use crate::interruption::EndingSignals;
 use crate::log;
 use crate::output::say;
 
@@ -25,10 +25,12 @@ const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 const CONNECTIONS_PER_IP_DEFAULT: usize = 60;
 
 /// Serves until TERM, INT or HUP, and then stops in order: requests that were accepted are answered and stored.
-pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Failure> {
-    options.check().map_err(|(option, what)| Failure::ours(format!("--{option}: {what}")))?;
+pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, CommandFailure> {
+    options.check().map_err(|(option, what)| CommandFailure::ours(format!("--{option}: {what}")))?;
     let settings = options.or(ServerSettings::load(global)?);
-    settings.check().map_err(|(option, what)| Failure::ours(format!("--{option} and the config file: {what}")))?;
+    settings
+        .check()
+        .map_err(|(option, what)| CommandFailure::ours(format!("--{option} and the config file: {what}")))?;
     log::listen_to_server(global.verbose);
     raise_descriptors();
     let builder = set_up(&settings)?;
@@ -37,9 +39,9 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
         None => "keeping its data in memory".to_owned(),
     };
     block_on(async move {
-        let mut interruption = Interruption::listen()?;
+        let mut interruption = EndingSignals::listen()?;
         let metrics = Metrics::listen(settings.metrics.as_ref())?;
-        let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
+        let server = builder.start().await.map_err(|error| CommandFailure::ours(chain(&error)))?;
         say(&format!("serving {}, {keeping}", server.urls().join(" and ")));
         tell_manager(NotifyState::Ready);
         if let Some(warning) = exposure(server.addresses()).filter(|_| settings.tls_ca.is_none()) {
@@ -59,7 +61,7 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
                 server.shutdown().await;
                 Ok(0)
             }
-            error = server.stopped() => Err(Failure::ours(chain(&error))),
+            error = server.stopped() => Err(CommandFailure::ours(chain(&error))),
             never = metrics.serve(&server) => match never {},
         }
     })?
@@ -73,7 +75,7 @@ fn raise_descriptors() {
 }
 
 /// Sets a server up as it is told; what is not given keeps the server's own default.
-fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
+fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, CommandFailure> {
     let mut builder = EmbeddedServer::builder();
     if settings.listen.is_empty() {
         builder = builder.listen(LISTEN_DEFAULT);
@@ -119,14 +121,14 @@ fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
 }
 
 #[cfg(feature = "tls")]
-fn with_tls(builder: ServerBuilder, files: &TlsFiles<'_>) -> Result<ServerBuilder, Failure> {
+fn with_tls(builder: ServerBuilder, files: &TlsFiles<'_>) -> Result<ServerBuilder, CommandFailure> {
     let tls = lockkeeper_zk_server::Tls::from_files(files.cert, files.key, files.ca);
-    Ok(builder.tls(tls.map_err(|error| Failure::ours(format!("TLS: {}", chain(&error))))?))
+    Ok(builder.tls(tls.map_err(|error| CommandFailure::ours(format!("TLS: {}", chain(&error))))?))
 }
 
 #[cfg(not(feature = "tls"))]
-fn with_tls(_: ServerBuilder, _: &TlsFiles<'_>) -> Result<ServerBuilder, Failure> {
-    Err(Failure::without("--tls-cert", "tls"))
+fn with_tls(_: ServerBuilder, _: &TlsFiles<'_>) -> Result<ServerBuilder, CommandFailure> {
+    Err(CommandFailure::without("--tls-cert", "tls"))
 }
 
 /// Warns of addresses that other machines may reach: clients need not prove who they are.

@@ -10,22 +10,26 @@ use tokio::runtime;
 use tokio::time::timeout;
 
 use crate::args::Global;
-use crate::config::Settings;
-use crate::exit::Failure;
+use crate::config::ServiceSettings;
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::output::say;
 use crate::voice::Talk;
 
-pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
+pub(super) fn answer(
+    global: &Global,
+    answer: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<u8, CommandFailure> {
     let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };
     printed.map(|()| 0)
 }
 
-pub(super) fn open(global: &Global) -> Result<Keeper, Failure> {
-    open_by(global, &Settings::load(global)?)
+pub(super) fn open(global: &Global) -> Result<Keeper, CommandFailure> {
+    open_by(global, &ServiceSettings::load(global)?)
 }
 
-pub(super) fn open_by(global: &Global, settings: &Settings) -> Result<Keeper, Failure> {
+pub(super) fn open_by(global: &Global, settings: &ServiceSettings) -> Result<Keeper, CommandFailure> {
     let keeper = settings.keeper()?.build();
     if global.verbose {
         say(&format!("using {}", keeper.service()));
@@ -38,13 +42,13 @@ pub(super) fn talk(global: &Global) -> Talk {
 }
 
 /// Refuses to begin where too few files may be opened.
-fn require_files() -> Result<(), Failure> {
+fn require_files() -> Result<(), CommandFailure> {
     let free: Result<Vec<_>, _> =
         (0..RUNTIME_FILES).map(|_| rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0)).collect();
     free.map(drop).map_err(|error| {
         let limit = getrlimit(Resource::Nofile).current;
         let most = limit.map_or_else(String::new, |most| format!(" more than {most}"));
-        Failure::ours(format!("this process may not open{most} files: raise the limit, ulimit -n: {error}"))
+        CommandFailure::ours(format!("this process may not open{most} files: raise the limit, ulimit -n: {error}"))
     })
 }
 
@@ -55,7 +59,7 @@ pub(super) const CLOSE_MAX: Duration = Duration::from_secs(5);
 pub(super) fn block_on_closing<Output>(
     keeper: &Keeper,
     future: impl Future<Output = Output>,
-) -> Result<Output, Failure> {
+) -> Result<Output, CommandFailure> {
     block_on(async {
         let output = future.await;
         // What cannot be closed in time ends by itself.
@@ -69,13 +73,13 @@ pub(super) fn block_on_closing<Output>(
 const RUNTIME_FILES: usize = 8;
 
 /// Runs a future to its end on this thread. What it left under way is not waited for.
-pub(super) fn block_on<Output>(future: impl Future<Output = Output>) -> Result<Output, Failure> {
+pub(super) fn block_on<Output>(future: impl Future<Output = Output>) -> Result<Output, CommandFailure> {
     require_files()?;
     let runtime = runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
-        .map_err(|error| Failure::ours(format!("cannot start the asynchronous runtime: {error}")))?;
+        .map_err(|error| CommandFailure::ours(format!("cannot start the asynchronous runtime: {error}")))?;
     let output = runtime.block_on(future);
     runtime.shutdown_background();
     Ok(output)

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::service::{block_on_closing, open};
 use crate::args::Global;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::output::say;
 
-pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, Failure> {
+pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, CommandFailure> {
     let keeper = open(global)?;
     let Some(text) = keeper.admin().set_up_text() else {
         say(&format!("{} needs no setup", keeper.service()));

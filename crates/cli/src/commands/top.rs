@@ -8,24 +8,26 @@ use rustix::process::Signal;
 use super::service::{block_on_closing, open};
 use crate::args::Global;
 use crate::config::monitor_settings;
-use crate::exit::{Failure, by_signal};
-use crate::interruption::Interruption;
+use crate::exit::{CommandFailure, by_signal};
+use crate::interruption::EndingSignals;
 use crate::run::{JobControl, stop_job};
 use crate::signals::catch;
 
-pub(crate) fn top(global: &Global) -> Result<u8, Failure> {
+pub(crate) fn top(global: &Global) -> Result<u8, CommandFailure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        return Err(Failure::ours("top: stdin and stdout are no terminal; `lockkeeper ls` prints the locks"));
+        return Err(CommandFailure::ours("top: stdin and stdout are no terminal; `lockkeeper ls` prints the locks"));
     }
     if std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb") {
-        return Err(Failure::ours("top: TERM names no terminal with a screen; `lockkeeper ls` prints the locks"));
+        return Err(CommandFailure::ours(
+            "top: TERM names no terminal with a screen; `lockkeeper ls` prints the locks",
+        ));
     }
     let settings = monitor_settings(global)?;
     let keeper = open(global)?;
     let orders = global.orders();
     block_on_closing(&keeper, async {
-        let mut interruption = Interruption::listen()?;
-        let failed = |error| Failure::ours(format!("top: the terminal cannot be used: {error}"));
+        let mut interruption = EndingSignals::listen()?;
+        let failed = |error| CommandFailure::ours(format!("top: the terminal cannot be used: {error}"));
         let job = JobStop { signal: catch(Signal::TSTP).map_err(failed)?, stop };
         tokio::select! {
             biased;

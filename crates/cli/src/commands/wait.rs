@@ -6,16 +6,16 @@ use lockkeeper::{QueueName, Wait};
 
 use super::service::{block_on_closing, talk};
 use crate::args::Global;
-use crate::config::Settings;
-use crate::exit::{Failure, NOT_ACQUIRED};
+use crate::config::ServiceSettings;
+use crate::exit::{CommandFailure, NOT_ACQUIRED};
 use crate::log;
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 
 /// Waits for as long as `wait` says, and tells by the exit code whether the lock was left.
-pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, Failure> {
+pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, CommandFailure> {
     let name = QueueName::new(name)?;
-    let keeper = Settings::load(global)?.keeper()?.build();
+    let keeper = ServiceSettings::load(global)?.keeper()?.build();
     let voice = Arc::new(Voice::new(talk(global)));
     log::listen(voice.clone());
     voice.verbose(&format!("using {}", keeper.service()));
@@ -31,6 +31,6 @@ pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, Failur
         Ok(0)
     } else {
         let message = format!("{name} ({}) is still in use", keeper.service());
-        Err(Failure { code: NOT_ACQUIRED, message })
+        Err(CommandFailure { code: NOT_ACQUIRED, message })
     }
 }

@@ -11,11 +11,11 @@ use rustix::termios::tcgetwinsize;
 
 use super::service::{block_on_closing, open};
 use crate::args::Global;
-use crate::exit::{self, Failure};
-use crate::interruption::Interruption;
+use crate::exit::{self, CommandFailure};
+use crate::interruption::EndingSignals;
 use crate::output::say;
 use crate::output::{self, ShownLock, write};
-use crate::witness::Witness;
+use crate::witness::QueueWitness;
 
 /// How often a terminal is drawn anew though nothing has changed, so that ages go on.
 const BEAT: Duration = Duration::from_secs(1);
@@ -30,41 +30,41 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How many rows a terminal has that does not report it.
 const ROWS_DEFAULT: u16 = 24;
 
-pub(super) fn watch(global: &Global, name: &str) -> Result<u8, Failure> {
+pub(super) fn watch(global: &Global, name: &str) -> Result<u8, CommandFailure> {
     let name = QueueName::new(name)?;
     let keeper = open(global)?;
     let form = match (global.json, std::io::stdout().is_terminal()) {
-        (true, _) => Form::Json,
-        (false, true) => Form::Screen,
-        (false, false) => Form::Text,
+        (true, _) => WatchForm::Json,
+        (false, true) => WatchForm::Screen,
+        (false, false) => WatchForm::Text,
     };
-    let (queue, witness) = (Vec::new(), Witness::default());
-    let watching = Watching { keeper: &keeper, name: &name, form, queue, witness, shown: None, is_failing: false };
+    let (queue, witness) = (Vec::new(), QueueWitness::default());
+    let watching = QueueWatch { keeper: &keeper, name: &name, form, queue, witness, shown: None, is_failing: false };
     block_on_closing(&keeper, watching.follow())?
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Form {
+enum WatchForm {
     Json,
     Screen,
     Text,
 }
 
-struct Watching<'a> {
+struct QueueWatch<'a> {
     keeper: &'a Keeper,
     name: &'a QueueName,
-    form: Form,
+    form: WatchForm,
     queue: Vec<ContenderInfo>,
     /// Grants that were observed here and that the service does not report.
-    witness: Witness,
+    witness: QueueWitness,
     shown: Option<ShownLock>,
     /// Whether a line said that the service cannot be looked at.
     is_failing: bool,
 }
 
-impl Watching<'_> {
-    async fn follow(mut self) -> Result<u8, Failure> {
-        let mut interruption = Interruption::listen()?;
+impl QueueWatch<'_> {
+    async fn follow(mut self) -> Result<u8, CommandFailure> {
+        let mut interruption = EndingSignals::listen()?;
         let changes = self.keeper.admin().changes(self.name.as_str())?;
         if self.keeper.admin().set_up_text().is_some()
             && let Some(code) = self.until_used(&mut interruption).await?
@@ -91,7 +91,7 @@ impl Watching<'_> {
                     let looked = self.keeper.contenders(self.name.as_str()).await;
                     self.take(looked)?
                 }
-                _ = beats.tick(), if is_shown && self.form == Form::Screen => self.draw(self.describe())?,
+                _ = beats.tick(), if is_shown && self.form == WatchForm::Screen => self.draw(self.describe())?,
             };
             if !goes_on {
                 return Ok(0);
@@ -101,7 +101,7 @@ impl Watching<'_> {
 
     /// Looks again and again while the lock has no contender, where a session, which is told of changes, would make the
     /// schema that it needs. Returns the exit code if a signal comes or the reader goes away.
-    async fn until_used(&mut self, interruption: &mut Interruption) -> Result<Option<u8>, Failure> {
+    async fn until_used(&mut self, interruption: &mut EndingSignals) -> Result<Option<u8>, CommandFailure> {
         loop {
             let looked = self.keeper.contenders(self.name.as_str()).await;
             let is_used = looked.as_ref().is_ok_and(|queue| !queue.is_empty());
@@ -120,7 +120,7 @@ impl Watching<'_> {
     }
 
     /// Shows what was seen, if it is new; `false` if there is no reader any more.
-    fn take(&mut self, looked: lockkeeper::Result<Vec<ContenderInfo>>) -> Result<bool, Failure> {
+    fn take(&mut self, looked: lockkeeper::Result<Vec<ContenderInfo>>) -> Result<bool, CommandFailure> {
         match looked {
             Ok(queue) => {
                 self.queue = queue;
@@ -148,12 +148,12 @@ impl Watching<'_> {
         ShownLock::new(self.name.as_str(), self.keeper.service(), &self.queue, SystemClock.unix_time())
     }
 
-    fn draw(&mut self, now: ShownLock) -> Result<bool, Failure> {
+    fn draw(&mut self, now: ShownLock) -> Result<bool, CommandFailure> {
         let text = match self.form {
-            Form::Json => output::json_line(&now)?,
-            Form::Screen => screen(&now.text(), rows()),
-            Form::Text if self.shown.is_some() => format!("\n{}", now.text()),
-            Form::Text => now.text(),
+            WatchForm::Json => output::json_line(&now)?,
+            WatchForm::Screen => screen(&now.text(), rows()),
+            WatchForm::Text if self.shown.is_some() => format!("\n{}", now.text()),
+            WatchForm::Text => now.text(),
         };
         self.shown = Some(now);
         write(&text)

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use lockkeeper::ServiceUrl;
 
-use super::places::Places;
-use crate::exit::Failure;
+use super::places::ConfigPlaces;
+use crate::exit::CommandFailure;
 
 const USER_VARIABLE: &str = "LOCKKEEPER_USER";
 
@@ -25,7 +25,7 @@ const PASSWORD_BYTES_MAX: u64 = 8_192;
 
 /// What one place gives; the URL's own go before it.
 #[derive(Default)]
-pub(super) struct Credentials {
+pub(super) struct PlaceCredentials {
     user: Option<String>,
     password: Option<Password>,
 }
@@ -38,11 +38,11 @@ enum Password {
     File(PathBuf, String),
 }
 
-impl Credentials {
-    pub(super) fn of_environment(places: &Places<'_>) -> Result<Self, Failure> {
+impl PlaceCredentials {
+    pub(super) fn of_environment(places: &ConfigPlaces<'_>) -> Result<Self, CommandFailure> {
         let password = match (places.text(PASSWORD_VARIABLE)?, places.text(PASSWORD_FILE_VARIABLE)?) {
             (Some(_), Some(_)) => {
-                return Err(Failure::ours(format!(
+                return Err(CommandFailure::ours(format!(
                     "{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; unset one of them"
                 )));
             }
@@ -53,11 +53,15 @@ impl Credentials {
     }
 
     /// Takes those that a config file gives or names for its own URL.
-    pub(super) fn of_file(user: Option<String>, password_file: Option<&str>, origin: &str) -> Result<Self, Failure> {
+    pub(super) fn of_file(
+        user: Option<String>,
+        password_file: Option<&str>,
+        origin: &str,
+    ) -> Result<Self, CommandFailure> {
         let origin = format!("{origin}: password_file");
         let password = match password_file.map(PathBuf::from) {
             Some(path) if !path.is_absolute() => {
-                return Err(Failure::ours(format!("{origin}: write its path from the root")));
+                return Err(CommandFailure::ours(format!("{origin}: write its path from the root")));
             }
             path => path.map(|path| Password::File(path, origin)),
         };
@@ -65,7 +69,7 @@ impl Credentials {
     }
 
     /// Adds them to the URL of a service with hosts, unless it has its own, or is for another user.
-    pub(super) fn complete(self, url: ServiceUrl) -> Result<ServiceUrl, Failure> {
+    pub(super) fn complete(self, url: ServiceUrl) -> Result<ServiceUrl, CommandFailure> {
         let is_for_another = self.user.is_some() && url.user().is_some() && url.user() != self.user.as_deref();
         if url.hosts().is_empty() || is_for_another {
             return Ok(url);
@@ -78,7 +82,7 @@ impl Credentials {
 }
 
 impl Password {
-    fn text(self) -> Result<String, Failure> {
+    fn text(self) -> Result<String, CommandFailure> {
         match self {
             Self::Text(password) => Ok(password),
             Self::File(path, origin) => password_of(&path, &origin),
@@ -87,23 +91,25 @@ impl Password {
 }
 
 /// Reads the password of an administrator: from a file that no other user of the machine may read.
-pub(super) fn secret_of(path: &Path, what: &str) -> Result<String, Failure> {
+pub(super) fn secret_of(path: &Path, what: &str) -> Result<String, CommandFailure> {
     refuse_if_public(path, what)?;
     password_of(path, what)
 }
 
 /// Refuses a file with a secret that every user of the machine can read.
-pub(super) fn refuse_if_public(path: &Path, what: &str) -> Result<(), Failure> {
+pub(super) fn refuse_if_public(path: &Path, what: &str) -> Result<(), CommandFailure> {
     let rights = File::open(path).and_then(|file| file.metadata()).map(|metadata| metadata.permissions().mode());
     if rights.is_ok_and(|rights| rights & READABLE_BY_OTHERS != 0) {
         let path = path.display();
-        return Err(Failure::ours(format!("{what}: every user can read {path}; chmod o-rwx {path}, and change it")));
+        return Err(CommandFailure::ours(format!(
+            "{what}: every user can read {path}; chmod o-rwx {path}, and change it"
+        )));
     }
     Ok(())
 }
 
 /// Reads a password file: all of it but the end of its last line.
-fn password_of(path: &Path, origin: &str) -> Result<String, Failure> {
+fn password_of(path: &Path, origin: &str) -> Result<String, CommandFailure> {
     let read = || {
         let mut text = String::new();
         File::open(path)?.take(PASSWORD_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -115,5 +121,5 @@ fn password_of(path: &Path, origin: &str) -> Result<String, Failure> {
             _ => Ok(password.to_owned()),
         }
     };
-    read().map_err(|error| Failure::ours(format!("{origin}: cannot read {}: {error}", path.display())))
+    read().map_err(|error| CommandFailure::ours(format!("{origin}: cannot read {}: {error}", path.display())))
 }

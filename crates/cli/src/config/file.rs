@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::EXAMPLE_URL;
 use super::retry::RetryTable;
 use super::server::ServerSettings;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// What one config file says; a part is absent if the file does not have it.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) struct LockSettings {
 /// A config file as it is written. It has the keys that take effect, and every other key is refused by its name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ConfigTable {
     url: Option<String>,
     user: Option<String>,
     password_file: Option<String>,
@@ -57,17 +57,17 @@ struct Table {
 }
 
 impl ConfigFile {
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, CommandFailure> {
         let place = path.display();
-        let mut table: Table = toml::from_str(text).map_err(|error| {
+        let mut table: ConfigTable = toml::from_str(text).map_err(|error| {
             // Its own text quotes the file, which may hold a password.
             let message = error.message();
             match error.span().map(|span| line_at(text, span.start)) {
-                Some(line) => Failure::ours(format!("{place}, line {line}: {message}")),
-                None => Failure::ours(format!("{place}: {message}")),
+                Some(line) => CommandFailure::ours(format!("{place}, line {line}: {message}")),
+                None => CommandFailure::ours(format!("{place}: {message}")),
             }
         })?;
-        let refuse = |what: String| Failure::ours(format!("{place}: {what}"));
+        let refuse = |what: String| CommandFailure::ours(format!("{place}: {what}"));
         let server = table.server.take().map(ServerSettings::of_file).transpose().map_err(refuse)?;
         let monitor = table.monitor.take().map(MonitorTable::check).transpose().map_err(refuse)?;
         let locks = if table.says_nothing_of_locks() { None } else { Some(table.locks(path)?) };
@@ -75,7 +75,7 @@ impl ConfigFile {
     }
 }
 
-impl Table {
+impl ConfigTable {
     fn says_nothing_of_locks(&self) -> bool {
         let Self { url, user, password_file, base, retry, .. } = self;
         let spans = [&self.acquire_timeout, &self.session_timeout, &self.connect_timeout, &self.operation_timeout];
@@ -84,7 +84,7 @@ impl Table {
             && spans.into_iter().all(Option::is_none)
     }
 
-    fn locks(self, path: &Path) -> Result<LockSettings, Failure> {
+    fn locks(self, path: &Path) -> Result<LockSettings, CommandFailure> {
         let place = path.display();
         let is_nameless = self.url.is_none();
         let without_service = [
@@ -93,7 +93,7 @@ impl Table {
             ("password_file", is_nameless && self.password_file.is_some()),
         ];
         if let Some((key, _)) = without_service.into_iter().find(|(_, is_so)| *is_so) {
-            return Err(Failure::ours(format!(
+            return Err(CommandFailure::ours(format!(
                 "the config file {place} has `{key}` and names no service; add a line such as url = \"{EXAMPLE_URL}\", \
                  or leave `{key}` out"
             )));
@@ -111,7 +111,7 @@ impl Table {
             password_file: self.password_file,
             service: service.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
             acquire_timeout: self.acquire_timeout.map(|span| span.duration),
-            retry: retry.map_err(|what| Failure::ours(format!("{place}: {what}")))?,
+            retry: retry.map_err(|what| CommandFailure::ours(format!("{place}: {what}")))?,
         })
     }
 }

@@ -25,7 +25,7 @@ mod tests;
 mod words;
 
 pub(crate) use self::server::{ServerSettings, TlsFiles};
-pub(crate) use self::settings::Settings;
+pub(crate) use self::settings::ServiceSettings;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use self::settings::monitor_settings;
 pub(crate) use self::words::Words;

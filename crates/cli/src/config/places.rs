@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::EXAMPLE_URL;
 use super::file::ConfigFile;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::say;
 
 /// The longest config file, in bytes: hundreds of times what its keys need.
@@ -19,36 +19,36 @@ pub(super) const URL_VARIABLE: &str = "LOCKKEEPER_URL";
 
 const CONFIG_VARIABLE: &str = "LOCKKEEPER_CONFIG";
 
-pub(super) struct Places<'a> {
+pub(super) struct ConfigPlaces<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
     pub(super) system_config: &'a Path,
 }
 
-impl Places<'static> {
+impl ConfigPlaces<'static> {
     pub(super) fn here() -> Self {
         Self { variable: &|name| std::env::var_os(name), system_config: Path::new(SYSTEM_CONFIG) }
     }
 }
 
-impl Places<'_> {
-    pub(super) fn url(&self) -> Result<Option<String>, Failure> {
+impl ConfigPlaces<'_> {
+    pub(super) fn url(&self) -> Result<Option<String>, CommandFailure> {
         let Some(url) = (self.variable)(URL_VARIABLE) else { return Ok(None) };
         if url.is_empty() {
-            return Err(Failure::ours(format!(
+            return Err(CommandFailure::ours(format!(
                 "{URL_VARIABLE} is empty; unset it for the default service, or name one, such as {EXAMPLE_URL}"
             )));
         }
-        let url = url.into_string().map_err(|_| Failure::ours(format!("{URL_VARIABLE} is not UTF-8")))?;
+        let url = url.into_string().map_err(|_| CommandFailure::ours(format!("{URL_VARIABLE} is not UTF-8")))?;
         Ok(Some(url))
     }
 
     /// Returns what a variable says, if it is set.
-    pub(super) fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, CommandFailure> {
         match (self.variable)(name).map(OsString::into_string) {
             None => Ok(None),
             Some(Ok(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(Ok(_)) => Err(Failure::ours(format!("{name} is empty; unset it, or give it a value"))),
-            Some(Err(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
+            Some(Ok(_)) => Err(CommandFailure::ours(format!("{name} is empty; unset it, or give it a value"))),
+            Some(Err(_)) => Err(CommandFailure::ours(format!("{name} is not UTF-8"))),
         }
     }
 
@@ -57,7 +57,7 @@ impl Places<'_> {
         &self,
         option: Option<&Path>,
         part: impl Fn(ConfigFile) -> Option<Part>,
-    ) -> Result<Option<(PathBuf, Part)>, Failure> {
+    ) -> Result<Option<(PathBuf, Part)>, CommandFailure> {
         self.find_until(option, part, |_| true).map(|found| found.into_iter().next())
     }
 
@@ -68,7 +68,7 @@ impl Places<'_> {
         option: Option<&Path>,
         part: impl Fn(ConfigFile) -> Option<Part>,
         is_enough: impl Fn(&Part) -> bool,
-    ) -> Result<Vec<(PathBuf, Part)>, Failure> {
+    ) -> Result<Vec<(PathBuf, Part)>, CommandFailure> {
         let named = self.named(option)?;
         let is_named = named.is_some();
         let paths = match named {
@@ -98,11 +98,11 @@ impl Places<'_> {
         Ok(found)
     }
 
-    fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+    fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, CommandFailure> {
         match (option, (self.variable)(CONFIG_VARIABLE)) {
             (Some(path), _) => Ok(Some(path.to_owned())),
             (None, Some(path)) if path.is_empty() => {
-                Err(Failure::ours(format!("{CONFIG_VARIABLE} is empty; unset it, or name a config file")))
+                Err(CommandFailure::ours(format!("{CONFIG_VARIABLE} is empty; unset it, or name a config file")))
             }
             (None, path) => Ok(path.map(PathBuf::from)),
         }
@@ -133,9 +133,9 @@ fn is_none_of_ours(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
+fn unreadable(path: &Path, error: &io::Error) -> CommandFailure {
     let path = path.display();
-    Failure::ours(format!(
+    CommandFailure::ours(format!(
         "cannot read the config file {path}: {error}; correct it, or name another with --config or {CONFIG_VARIABLE}"
     ))
 }

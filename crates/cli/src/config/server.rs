@@ -8,10 +8,10 @@ use lockkeeper_console::config::{Listen, duration, one, one_or_more};
 use serde::Deserialize;
 
 use super::credentials::{refuse_if_public, secret_of};
-use super::places::Places;
+use super::places::ConfigPlaces;
 use super::size::Size;
 use super::words::Words;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// The least duration that can be told to clients, which count milliseconds.
 pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
@@ -175,8 +175,8 @@ impl ServerSettings {
     }
 
     /// The files of TLS, if they are given: a certificate and its key, which may come from different places.
-    pub(crate) fn tls(&self) -> Result<Option<TlsFiles<'_>>, Failure> {
-        let lacks = |given: &str, missing: &str| Err(Failure::ours(format!("--{given} without --{missing}")));
+    pub(crate) fn tls(&self) -> Result<Option<TlsFiles<'_>>, CommandFailure> {
+        let lacks = |given: &str, missing: &str| Err(CommandFailure::ours(format!("--{given} without --{missing}")));
         match (self.tls_cert.as_deref(), self.tls_key.as_deref(), self.tls_ca.as_deref()) {
             (None, None, None) => Ok(None),
             (Some(cert), Some(key), ca) => {
@@ -190,15 +190,15 @@ impl ServerSettings {
     }
 
     /// The super user's password, if one is given: from the environment, or the file that is named.
-    pub(crate) fn super_password(&self) -> Result<Option<String>, Failure> {
-        self.super_password_at(&Places::here())
+    pub(crate) fn super_password(&self) -> Result<Option<String>, CommandFailure> {
+        self.super_password_at(&ConfigPlaces::here())
     }
 
-    pub(super) fn super_password_at(&self, places: &Places<'_>) -> Result<Option<String>, Failure> {
+    pub(super) fn super_password_at(&self, places: &ConfigPlaces<'_>) -> Result<Option<String>, CommandFailure> {
         match (places.text(SUPER_PASSWORD_VARIABLE)?, &self.super_password_file) {
             (password, None) => Ok(password),
             (None, Some(path)) => secret_of(path, "the super user's password").map(Some),
-            (Some(_), Some(path)) => Err(Failure::ours(format!(
+            (Some(_), Some(path)) => Err(CommandFailure::ours(format!(
                 "{SUPER_PASSWORD_VARIABLE} is set, and {} is named as the super user's password; give one of them",
                 path.display()
             ))),

@@ -5,18 +5,18 @@ use std::time::Duration;
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{KeeperBuilder, ServiceUrl};
 
-use super::credentials::Credentials;
+use super::credentials::PlaceCredentials;
 use super::file::LockSettings;
-use super::places::{Places, URL_VARIABLE};
+use super::places::{ConfigPlaces, URL_VARIABLE};
 use super::server::ServerSettings;
 use crate::args::Global;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// The files of this machine, in the directory that the library chooses.
 const DEFAULT_URL: &str = "file:";
 
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ServiceSettings {
     pub(super) url: ServiceUrl,
     /// Where the URL and its settings were found, for messages about one that cannot be used; `None` for the default.
     origin: Option<String>,
@@ -27,13 +27,13 @@ pub(crate) struct Settings {
     pub(crate) acquire_timeout: Option<Duration>,
 }
 
-impl Settings {
+impl ServiceSettings {
     /// Chooses a service, by the options, this process's environment and the config files of this machine.
-    pub(crate) fn load(global: &Global) -> Result<Self, Failure> {
-        Self::settle(global, &Places::here())
+    pub(crate) fn load(global: &Global) -> Result<Self, CommandFailure> {
+        Self::settle(global, &ConfigPlaces::here())
     }
 
-    pub(super) fn settle(global: &Global, places: &Places<'_>) -> Result<Self, Failure> {
+    pub(super) fn settle(global: &Global, places: &ConfigPlaces<'_>) -> Result<Self, CommandFailure> {
         // A file without a service says how one is used that is named elsewhere.
         let files = places.find_until(global.config.as_deref(), |file| file.locks, |locks| locks.url.is_some())?;
         let from_file = files.last().and_then(|(path, locks)| Some((locks.url.clone()?, path.display().to_string())));
@@ -52,7 +52,7 @@ impl Settings {
             Some(origin) => checked(&url, origin, is_option)?,
             None => ServiceUrl::parse(&url)?,
         };
-        let url = Credentials::of_environment(places)?.complete(url)?;
+        let url = PlaceCredentials::of_environment(places)?.complete(url)?;
         let is_named = origin.is_some();
         let mut settled = Self { url, origin, is_named, retry: None, acquire_timeout: None };
         for (path, locks) in files {
@@ -62,7 +62,7 @@ impl Settings {
     }
 
     /// Takes in what a file says where no other place did before.
-    fn take_in(&mut self, path: &str, locks: LockSettings) -> Result<(), Failure> {
+    fn take_in(&mut self, path: &str, locks: LockSettings) -> Result<(), CommandFailure> {
         let is_of_file = self.origin.as_deref() == Some(path);
         if !is_of_file && locks.has_service_settings() {
             let origin = self.origin.as_deref().unwrap_or("the default directory");
@@ -71,7 +71,7 @@ impl Settings {
         self.url = locks.complete(self.url.clone());
         // Another service is not to be told what is meant for the file's own.
         if is_of_file {
-            let credentials = Credentials::of_file(locks.user, locks.password_file.as_deref(), path)?;
+            let credentials = PlaceCredentials::of_file(locks.user, locks.password_file.as_deref(), path)?;
             self.url = credentials.complete(self.url.clone())?;
         }
         self.retry = self.retry.take().or(locks.retry);
@@ -79,7 +79,7 @@ impl Settings {
         Ok(())
     }
 
-    pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
+    pub(crate) fn keeper(&self) -> Result<KeeperBuilder, CommandFailure> {
         self.builder().map_err(|error| self.refused(error))
     }
 
@@ -93,10 +93,10 @@ impl Settings {
     }
 
     /// That the service cannot be used, with where it was named.
-    pub(crate) fn refused(&self, error: lockkeeper::Error) -> Failure {
+    pub(crate) fn refused(&self, error: lockkeeper::Error) -> CommandFailure {
         match &self.origin {
-            Some(origin) => Failure::ours(format!("{origin}: {error:#}")),
-            None => Failure::from(error),
+            Some(origin) => CommandFailure::ours(format!("{origin}: {error:#}")),
+            None => CommandFailure::from(error),
         }
     }
 
@@ -118,23 +118,23 @@ impl Settings {
 
 /// Reads what the config files say of the monitor; nothing if none of them does.
 #[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) fn monitor_settings(global: &Global) -> Result<lockkeeper_console::config::MonitorSettings, Failure> {
-    let found = Places::here().find(global.config.as_deref(), |file| file.monitor)?;
+pub(crate) fn monitor_settings(global: &Global) -> Result<lockkeeper_console::config::MonitorSettings, CommandFailure> {
+    let found = ConfigPlaces::here().find(global.config.as_deref(), |file| file.monitor)?;
     Ok(found.map(|(_, settings)| settings).unwrap_or_default())
 }
 
 impl ServerSettings {
     /// Reads what the config files say of `lockkeeper server`; nothing if none of them does.
-    pub(crate) fn load(global: &Global) -> Result<Self, Failure> {
-        Self::settle(global, &Places::here())
+    pub(crate) fn load(global: &Global) -> Result<Self, CommandFailure> {
+        Self::settle(global, &ConfigPlaces::here())
     }
 
-    pub(super) fn settle(global: &Global, places: &Places<'_>) -> Result<Self, Failure> {
+    pub(super) fn settle(global: &Global, places: &ConfigPlaces<'_>) -> Result<Self, CommandFailure> {
         let named = global.config.as_deref();
         match (places.find(named, |file| file.server)?, named) {
             (Some((_, settings)), _) => Ok(settings),
             (None, None) => Ok(Self::default()),
-            (None, Some(path)) => Err(Failure::ours(format!(
+            (None, Some(path)) => Err(CommandFailure::ours(format!(
                 "--config: {} has no [server], so it says nothing of a server; add it, or leave --config out",
                 path.display()
             ))),
@@ -143,17 +143,17 @@ impl ServerSettings {
 }
 
 /// Reads a URL, and refuses one that should not stand where it was found.
-fn checked(url: &str, origin: &str, is_option: bool) -> Result<ServiceUrl, Failure> {
-    let parsed = ServiceUrl::parse(url).map_err(|error| Failure::ours(format!("{origin}: {error:#}")))?;
+fn checked(url: &str, origin: &str, is_option: bool) -> Result<ServiceUrl, CommandFailure> {
+    let parsed = ServiceUrl::parse(url).map_err(|error| CommandFailure::ours(format!("{origin}: {error:#}")))?;
     if is_option && parsed.password().is_some() {
-        return Err(Failure::ours(format!(
+        return Err(CommandFailure::ours(format!(
             "--connect: a password on a command line is visible to every user; give it in LOCKKEEPER_PASSWORD, \
              in a file that LOCKKEEPER_PASSWORD_FILE names, or with this URL in {URL_VARIABLE} or a config file"
         )));
     }
     // A URL that belongs to a user or a machine must not depend on the current directory.
     if !is_option && url.strip_prefix("file:").is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-        return Err(Failure::ours(format!(
+        return Err(CommandFailure::ours(format!(
             "{origin}: `{url}` depends on the current directory; write its path from the root"
         )));
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper_console::config::Listen;
 
-use super::places::Places;
-use super::{ServerSettings, Settings};
+use super::places::ConfigPlaces;
+use super::{ServerSettings, ServiceSettings};
 use crate::args::Global;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// A simulated machine: variables, and files under a temporary directory.
 struct Machine {
@@ -38,17 +38,18 @@ impl Machine {
         self.variables.insert(name, value.into());
     }
 
-    fn settle(&self) -> Result<Settings, String> {
-        self.with_places(|places| Settings::settle(&self.global, places))
+    fn settle(&self) -> Result<ServiceSettings, String> {
+        self.with_places(|places| ServiceSettings::settle(&self.global, places))
     }
 
     fn server(&self) -> Result<ServerSettings, String> {
         self.with_places(|places| ServerSettings::settle(&self.global, places))
     }
 
-    fn with_places<T>(&self, settle: impl FnOnce(&Places<'_>) -> Result<T, Failure>) -> Result<T, String> {
+    fn with_places<T>(&self, settle: impl FnOnce(&ConfigPlaces<'_>) -> Result<T, CommandFailure>) -> Result<T, String> {
         let system_config = self.directory.path().join("etc/config.toml");
-        let places = Places { variable: &|name| self.variables.get(name).cloned(), system_config: &system_config };
+        let places =
+            ConfigPlaces { variable: &|name| self.variables.get(name).cloned(), system_config: &system_config };
         settle(&places).map_err(|failure| failure.message)
     }
 

@@ -13,11 +13,11 @@ pub(crate) struct Diagnosis {
     service: String,
     /// What the URL says, and what is so where it says nothing.
     settings: BTreeMap<&'static str, String>,
-    findings: Vec<Found>,
+    findings: Vec<DiagnosisFinding>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Found {
+pub(super) struct DiagnosisFinding {
     severity: String,
     what: String,
     cure: String,
@@ -25,7 +25,7 @@ pub(super) struct Found {
     line: String,
 }
 
-impl Found {
+impl DiagnosisFinding {
     pub(super) fn new(finding: &Finding) -> Self {
         Self {
             severity: finding.severity.to_string(),
@@ -42,7 +42,11 @@ impl Found {
 
 impl Diagnosis {
     pub(crate) fn new(service: String, settings: Vec<(&'static str, String)>, findings: &[Finding]) -> Self {
-        Self { service, settings: settings.into_iter().collect(), findings: findings.iter().map(Found::new).collect() }
+        Self {
+            service,
+            settings: settings.into_iter().collect(),
+            findings: findings.iter().map(DiagnosisFinding::new).collect(),
+        }
     }
 
     /// Returns them as text, a line each, behind the service and its settings.

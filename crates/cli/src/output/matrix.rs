@@ -6,11 +6,11 @@ use serde::Serialize;
 use super::table;
 
 /// A column of the table, by its title.
-type Column = (&'static str, fn(&Row) -> &'static str);
+type Column = (&'static str, fn(&MatrixRow) -> &'static str);
 
 /// What one service promises, in words that a reader can compare.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct MatrixRow {
     service: &'static str,
     url: &'static str,
     /// Whether this program can use it; else `feature` says what its build lacked.
@@ -34,14 +34,14 @@ pub(crate) struct Row {
 /// All services.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Matrix(Vec<Row>);
+pub(crate) struct Matrix(Vec<MatrixRow>);
 
 /// What is the same on every service, since every recipe is written once.
 const ORDER: &str = "first come, first served";
 const REENTRANCY: &str = "by owner keys, within a process";
 const YES: &str = "yes";
 
-const MEMORY: Row = Row {
+const MEMORY: MatrixRow = MatrixRow {
     service: "memory",
     url: "memory:",
     is_compiled_in: true,
@@ -61,7 +61,7 @@ const MEMORY: Row = Row {
     cost: "nothing",
 };
 
-const FILES: Row = Row {
+const FILES: MatrixRow = MatrixRow {
     service: "files",
     url: "file:DIRECTORY",
     reaches: "one machine",
@@ -75,7 +75,7 @@ const FILES: Row = Row {
     ..MEMORY
 };
 
-const ZOOKEEPER: Row = Row {
+const ZOOKEEPER: MatrixRow = MatrixRow {
     service: "zookeeper",
     url: "zk://HOST,… or zk+tls://HOST,…",
     reaches: "all machines",
@@ -92,7 +92,7 @@ const ZOOKEEPER: Row = Row {
     ..FILES
 };
 
-const SERVER: Row = Row {
+const SERVER: MatrixRow = MatrixRow {
     service: "lockkeeper server",
     url: "zk://HOST",
     reaches: "all machines that reach the one that it runs on",
@@ -106,7 +106,7 @@ const SERVER: Row = Row {
     ..ZOOKEEPER
 };
 
-const ETCD: Row = Row {
+const ETCD: MatrixRow = MatrixRow {
     service: "etcd",
     url: "etcd://HOST,… or etcd+tls://HOST,…; with ?layout=etcdctl mutexes and elections alone",
     release_after_death: "within the session timeout + 1.5 s; a change of leader begins the timeout anew and adds the \
@@ -121,7 +121,7 @@ const ETCD: Row = Row {
     ..ZOOKEEPER
 };
 
-const POSTGRES: Row = Row {
+const POSTGRES: MatrixRow = MatrixRow {
     service: "postgres",
     url: "postgres://HOST,…/DATABASE",
     release_after_death: "within 1.25 × the session timeout + 1 s, if another client is there",
@@ -136,7 +136,7 @@ const POSTGRES: Row = Row {
     ..ETCD
 };
 
-const MYSQL: Row = Row {
+const MYSQL: MatrixRow = MatrixRow {
     service: "mysql",
     url: "mariadb://HOST,… or mysql://HOST,…",
     breaks_exclusion: "a server that was replaced and still answers; a copy put back on the same server while no \
@@ -147,7 +147,7 @@ const MYSQL: Row = Row {
     ..POSTGRES
 };
 
-const REDIS: Row = Row {
+const REDIS: MatrixRow = MatrixRow {
     service: "redis",
     url: "redis://HOST,… or redis+tls://HOST,… or redis+sentinel://HOST,…/MASTER; with ?layout=setnx \
           mutexes alone",
@@ -166,10 +166,10 @@ const REDIS: Row = Row {
 impl Matrix {
     /// The services, the one with the least to run first.
     pub(crate) fn of_all_services() -> Self {
-        let etcd = Row { is_compiled_in: cfg!(feature = "etcd"), feature: Some("etcd"), ..ETCD };
-        let redis = Row { is_compiled_in: cfg!(feature = "redis"), feature: Some("redis"), ..REDIS };
-        let postgres = Row { is_compiled_in: cfg!(feature = "postgres"), feature: Some("postgres"), ..POSTGRES };
-        let mysql = Row { is_compiled_in: cfg!(feature = "mysql"), feature: Some("mysql"), ..MYSQL };
+        let etcd = MatrixRow { is_compiled_in: cfg!(feature = "etcd"), feature: Some("etcd"), ..ETCD };
+        let redis = MatrixRow { is_compiled_in: cfg!(feature = "redis"), feature: Some("redis"), ..REDIS };
+        let postgres = MatrixRow { is_compiled_in: cfg!(feature = "postgres"), feature: Some("postgres"), ..POSTGRES };
+        let mysql = MatrixRow { is_compiled_in: cfg!(feature = "mysql"), feature: Some("mysql"), ..MYSQL };
         Self(vec![MEMORY, FILES, ZOOKEEPER, SERVER, etcd, postgres, mysql, redis])
     }
 
@@ -196,7 +196,7 @@ impl Matrix {
     }
 }
 
-impl Row {
+impl MatrixRow {
     fn text(&self) -> String {
         let lacks = match self.feature {
             Some(feature) if !self.is_compiled_in => format!(" (not in this build: it needs the feature `{feature}`)"),
@@ -223,7 +223,7 @@ mod tests {
     use super::super::Promises;
     use super::*;
 
-    fn row(service: &str) -> Row {
+    fn row(service: &str) -> MatrixRow {
         let Matrix(rows) = Matrix::of_all_services();
         rows.into_iter().find(|row| row.service == service).expect("the service is there")
     }

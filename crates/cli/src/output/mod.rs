@@ -1,4 +1,4 @@
-//! Output of the commands on stdout: text tables and JSON. What is shown of locks and contenders is in `crates/console`.
+//! Output of the commands on stdout: text tables and JSON. Those of locks are in `crates/console`.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -14,12 +14,12 @@ mod promises;
 mod remnants;
 
 pub(crate) use diagnosis::Diagnosis;
-#[cfg(feature = "monitor")]
-pub(crate) use lockkeeper_console::output::{Deadlocks, Orders, shell_line};
 pub(crate) use lockkeeper_console::output::{
-    Deed, ListedLock, ShownLock, Who, brief, json_line, list, one_line, print, print_json, say, table, write,
+    ContenderView, Deed, ListedLock, ShownLock, brief, json_line, list, one_line, print, print_json, say, table, write,
 };
+#[cfg(feature = "monitor")]
+pub(crate) use lockkeeper_console::output::{Deadlocks, OrderCommands, shell_line};
 pub(crate) use matrix::Matrix;
 pub(crate) use promises::{Checked, Promises};
 #[cfg(feature = "monitor")]
-pub(crate) use remnants::{Outcome, Remnants};
+pub(crate) use remnants::{RemnantOutcome, Remnants};

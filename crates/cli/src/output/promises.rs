@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use lockkeeper::{Capabilities, Exclusion, Fencing, Finding, Modes, Removal, Severity, StoppedHolder};
 use serde::Serialize;
 
-use super::diagnosis::Found;
+use super::diagnosis::DiagnosisFinding;
 use super::table;
 
 /// The kinds of lock, by the words of `ls`.
@@ -30,7 +30,7 @@ pub(crate) struct Promises {
     kinds: Vec<&'static str>,
     /// What the exclusion rests on.
     conditions: &'static [&'static str],
-    findings: Vec<Found>,
+    findings: Vec<DiagnosisFinding>,
     #[serde(skip)]
     sentences: [String; 5],
 }
@@ -75,7 +75,7 @@ impl Promises {
             removal: removal_word,
             kinds: KINDS.iter().filter(|(kind, _)| modes.has_all(*kind)).map(|(_, word)| *word).collect(),
             conditions,
-            findings: findings.into_iter().map(Found::new).collect(),
+            findings: findings.into_iter().map(DiagnosisFinding::new).collect(),
             sentences: [
                 exclusion.to_string(),
                 fencing.to_string(),

@@ -3,7 +3,7 @@
 use lockkeeper::{Remnant, RemnantKind};
 use serde::Serialize;
 
-use super::{Orders, one_line, shell_line};
+use super::{OrderCommands, one_line, shell_line};
 
 /// What the removal of an empty queue of ZooKeeper's does to programs with kazoo: a lock object of it makes the queue's
 /// node once in its life.
@@ -13,22 +13,22 @@ const KAZOO_NOTE: &str = "note: a program with kazoo must make its lock objects 
 #[derive(Debug, Serialize)]
 pub(crate) struct Remnants {
     service: String,
-    remnants: Vec<Left>,
+    remnants: Vec<RemnantRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Left {
+struct RemnantRow {
     kind: &'static str,
     lock: Option<String>,
     place: String,
-    outcome: Outcome,
+    outcome: RemnantOutcome,
     #[serde(skip)]
     remnant: Remnant,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Outcome {
+pub(crate) enum RemnantOutcome {
     /// It would be removed, if that was asked for; or there was no try.
     Listed,
     /// It is not removed without `--force`.
@@ -41,8 +41,8 @@ pub(crate) enum Outcome {
 
 impl Remnants {
     /// Describes what was found, and what is meant for each kind.
-    pub(crate) fn new(service: String, found: Vec<Remnant>, meant: impl Fn(RemnantKind) -> Outcome) -> Self {
-        let left = |remnant: Remnant| Left {
+    pub(crate) fn new(service: String, found: Vec<Remnant>, meant: impl Fn(RemnantKind) -> RemnantOutcome) -> Self {
+        let left = |remnant: Remnant| RemnantRow {
             kind: remnant.kind.as_str(),
             lock: remnant.lock.as_ref().map(|lock| lock.as_str().to_owned()),
             place: remnant.place.clone(),
@@ -53,15 +53,15 @@ impl Remnants {
     }
 
     /// Returns what is to be removed, with what becomes of it.
-    pub(crate) fn listed(&mut self) -> impl Iterator<Item = (&Remnant, &mut Outcome)> {
-        let listed = self.remnants.iter_mut().filter(|left| left.outcome == Outcome::Listed);
+    pub(crate) fn listed(&mut self) -> impl Iterator<Item = (&Remnant, &mut RemnantOutcome)> {
+        let listed = self.remnants.iter_mut().filter(|left| left.outcome == RemnantOutcome::Listed);
         listed.map(|left| (&left.remnant, &mut left.outcome))
     }
 
     /// Returns it as text, a line each, behind the service.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![one_line(&self.service)];
-        lines.extend(self.remnants.iter().map(Left::line));
+        lines.extend(self.remnants.iter().map(RemnantRow::line));
         if self.remnants.is_empty() {
             lines.push("nothing is left behind".to_owned());
         }
@@ -69,10 +69,10 @@ impl Remnants {
     }
 
     /// Says how what is listed is removed, and what comes of that; empty if there is nothing to remove.
-    pub(crate) fn order(&self, orders: &Orders) -> String {
-        let (listed, forced) = (self.count(Outcome::Listed), self.count(Outcome::NeedsForce));
+    pub(crate) fn order(&self, orders: &OrderCommands) -> String {
+        let (listed, forced) = (self.count(RemnantOutcome::Listed), self.count(RemnantOutcome::NeedsForce));
         let mut text = String::new();
-        let is_empty_queue = |left: &Left| left.remnant.kind == RemnantKind::Empty;
+        let is_empty_queue = |left: &RemnantRow| left.remnant.kind == RemnantKind::Empty;
         if self.service.starts_with("zk") && self.remnants.iter().any(is_empty_queue) {
             text += KAZOO_NOTE;
         }
@@ -89,31 +89,31 @@ impl Remnants {
 
     pub(crate) fn outcome(&self) -> String {
         let mut text = String::new();
-        for left in self.remnants.iter().filter(|left| left.outcome == Outcome::Left) {
+        for left in self.remnants.iter().filter(|left| left.outcome == RemnantOutcome::Left) {
             text += &format!("{}\n", one_line(&format!("left, since it is not as it was: {}", left.place)));
         }
         let counts = [
-            (Outcome::Removed, "removed"),
-            (Outcome::Left, "left"),
-            (Outcome::NeedsForce, "left without --force"),
-            (Outcome::Failed, "failed"),
-            (Outcome::Listed, "not tried"),
+            (RemnantOutcome::Removed, "removed"),
+            (RemnantOutcome::Left, "left"),
+            (RemnantOutcome::NeedsForce, "left without --force"),
+            (RemnantOutcome::Failed, "failed"),
+            (RemnantOutcome::Listed, "not tried"),
         ];
         let told: Vec<_> = counts
             .into_iter()
             .map(|(outcome, word)| (outcome, self.count(outcome), word))
-            .filter(|&(outcome, count, _)| outcome == Outcome::Removed || count > 0)
+            .filter(|&(outcome, count, _)| outcome == RemnantOutcome::Removed || count > 0)
             .map(|(_, count, word)| format!("{count} {word}"))
             .collect();
         text + &told.join(", ") + "\n"
     }
 
-    fn count(&self, outcome: Outcome) -> usize {
+    fn count(&self, outcome: RemnantOutcome) -> usize {
         self.remnants.iter().filter(|left| left.outcome == outcome).count()
     }
 }
 
-impl Left {
+impl RemnantRow {
     fn line(&self) -> String {
         let what = match self.remnant.kind {
             RemnantKind::Dead => "a dead contender",
@@ -122,7 +122,7 @@ impl Left {
             _ => self.kind,
         };
         let lock = self.lock.as_deref().unwrap_or("a lock of an unknown name");
-        let force = if self.outcome == Outcome::NeedsForce { " (only with --force)" } else { "" };
+        let force = if self.outcome == RemnantOutcome::NeedsForce { " (only with --force)" } else { "" };
         one_line(&format!("  {lock}: {what}, {}{force}", self.place))
     }
 }
@@ -141,8 +141,8 @@ mod tests {
             Remnant::new(RemnantKind::Unbound, "/x/3", ()).of_lock(lock("<b>gate</b>\u{202e}")),
         ];
         Remnants::new("zk://h1".to_owned(), found, |kind| match kind {
-            RemnantKind::Unbound => Outcome::NeedsForce,
-            _ => Outcome::Listed,
+            RemnantKind::Unbound => RemnantOutcome::NeedsForce,
+            _ => RemnantOutcome::Listed,
         })
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn what_is_left_is_a_line_each_and_the_order_that_removes_it_follows() {
         let remnants = remnants();
         assert_eq!(
-            remnants.text() + &remnants.order(&Orders::new(None, None)),
+            remnants.text() + &remnants.order(&OrderCommands::new(None, None)),
             "zk://h1\n\
              \u{20} my door: a dead contender, /x/1\n\
              \u{20} a lock of an unknown name: an empty queue, /x/\\u{1b}[2J\\n\\u{202e}\n\
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_became_of_it_is_counted() {
         let mut remnants = remnants();
-        for ((_, outcome), became) in remnants.listed().zip([Outcome::Removed, Outcome::Left]) {
+        for ((_, outcome), became) in remnants.listed().zip([RemnantOutcome::Removed, RemnantOutcome::Left]) {
             *outcome = became;
         }
         assert_eq!(

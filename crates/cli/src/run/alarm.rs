@@ -13,12 +13,12 @@ use rustix::time::{
 
 /// Becomes readable when its moment has come.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct BootAlarm {
     timer: OwnedFd,
     set_for: Option<BootInstant>,
 }
 
-impl Alarm {
+impl BootAlarm {
     pub(super) fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         Ok(Self { timer, set_for: None })
@@ -44,7 +44,7 @@ impl Alarm {
     }
 }
 
-impl AsFd for Alarm {
+impl AsFd for BootAlarm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }

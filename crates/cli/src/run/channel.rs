@@ -31,14 +31,14 @@ const ENVIRONMENT_BYTES_MAX: usize = 160 * 1024;
 pub(super) type Variables = Vec<(OsString, OsString)>;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum End {
+pub(super) enum CommandEnd {
     Exited(i32),
     Signaled(i32),
 }
 
 /// Who ended the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Cause {
+pub(super) enum EndCause {
     Itself,
     /// The watchdog, because the lock was lost or was about to be.
     Watchdog,
@@ -74,7 +74,7 @@ pub(super) enum Message {
     /// Watchdog → runner: a signal that ends most commands was passed on.
     PassedOn,
     /// Watchdog → runner, last of all.
-    Ended { end: End, cause: Cause },
+    Ended { end: CommandEnd, cause: EndCause },
 }
 
 /// Makes a connected pair; neither end is inherited by a program that is executed.
@@ -189,9 +189,11 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
         Message::NotLaunched { errno } => (5, number(errno), 0),
         Message::Launched { pid } => (6, number(pid), 0),
         Message::Stopped { signal } => (7, number(signal), 0),
-        Message::Ended { end: End::Exited(code), cause } => (8, number(code), u64::from(cause == Cause::Watchdog)),
-        Message::Ended { end: End::Signaled(signal), cause } => {
-            (9, number(signal), u64::from(cause == Cause::Watchdog))
+        Message::Ended { end: CommandEnd::Exited(code), cause } => {
+            (8, number(code), u64::from(cause == EndCause::Watchdog))
+        }
+        Message::Ended { end: CommandEnd::Signaled(signal), cause } => {
+            (9, number(signal), u64::from(cause == EndCause::Watchdog))
         }
         Message::Go { foreground } => (10, u64::from(foreground == Foreground::Take), 0),
         Message::PassedOn => (11, 0, 0),
@@ -216,7 +218,7 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
     let first = u64::from_le_bytes(bytes[1..9].try_into().expect("eight bytes"));
     let second = u64::from_le_bytes(bytes[9..].try_into().expect("eight bytes"));
     let small = i32::try_from(first);
-    let cause = if second == 1 { Cause::Watchdog } else { Cause::Itself };
+    let cause = if second == 1 { EndCause::Watchdog } else { EndCause::Itself };
     Some(match bytes[0] {
         0 => Message::Begin { grace: Duration::from_nanos(first), foreground: take_if(second) },
         1 if first == NO_DEADLINE => Message::SafeUntil(SafeUntil::ProcessEnd),
@@ -227,8 +229,8 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
         5 => Message::NotLaunched { errno: small.ok()? },
         6 => Message::Launched { pid: small.ok()? },
         7 => Message::Stopped { signal: small.ok()? },
-        8 => Message::Ended { end: End::Exited(small.ok()?), cause },
-        9 => Message::Ended { end: End::Signaled(small.ok()?), cause },
+        8 => Message::Ended { end: CommandEnd::Exited(small.ok()?), cause },
+        9 => Message::Ended { end: CommandEnd::Signaled(small.ok()?), cause },
         10 => Message::Go { foreground: take_if(first) },
         11 => Message::PassedOn,
         _ => return None,
@@ -260,9 +262,9 @@ mod tests {
             Message::NotLaunched { errno: 11 },
             Message::Launched { pid: 4_121 },
             Message::Stopped { signal: 20 },
-            Message::Ended { end: End::Exited(0), cause: Cause::Itself },
-            Message::Ended { end: End::Exited(255), cause: Cause::Watchdog },
-            Message::Ended { end: End::Signaled(9), cause: Cause::Watchdog },
+            Message::Ended { end: CommandEnd::Exited(0), cause: EndCause::Itself },
+            Message::Ended { end: CommandEnd::Exited(255), cause: EndCause::Watchdog },
+            Message::Ended { end: CommandEnd::Signaled(9), cause: EndCause::Watchdog },
         ];
         for message in messages {
             send(&here, message, &[]).unwrap();
@@ -311,7 +313,7 @@ mod tests {
     #[test]
     fn the_last_message_of_a_side_that_ended_with_unread_messages_arrives() {
         let (here, there) = pair().unwrap();
-        let last_word = Message::Ended { end: End::Exited(3), cause: Cause::Itself };
+        let last_word = Message::Ended { end: CommandEnd::Exited(3), cause: EndCause::Itself };
         send(&there, last_word, &[]).unwrap();
         send(&here, Message::Signal(15), &[]).unwrap();
         drop(there);

@@ -58,7 +58,7 @@ impl fmt::Display for GraceTooLong {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Progress {
+pub(super) enum EndingProgress {
     Running,
     Asked {
         at: BootInstant,
@@ -76,11 +76,11 @@ pub(super) struct Situation {
     pub(super) grace: Duration,
     /// Whether it must end now: the lock is lost or to be given up, or the runner is gone.
     pub(super) must_end: bool,
-    pub(super) progress: Progress,
+    pub(super) progress: EndingProgress,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Step {
+pub(super) enum EndingStep {
     Ask,
     Kill,
     /// Nothing until this moment, or until something else happens.
@@ -90,28 +90,28 @@ pub(super) enum Step {
 /// Decides what to do at `now`.
 ///
 /// Once asked, a command is ended even if the hold is renewed: it has begun to stop its work.
-pub(super) fn decide(situation: &Situation, now: BootInstant) -> Step {
+pub(super) fn decide(situation: &Situation, now: BootInstant) -> EndingStep {
     let kill_by = match situation.safe_until {
         SafeUntil::At(end) => Some(end.saturating_sub(Duration::from_millis(KILL_BEFORE_END_MS))),
         SafeUntil::ProcessEnd => None,
     };
     let too_late = kill_by.is_some_and(|kill_by| now >= kill_by);
     match situation.progress {
-        Progress::Killed => Step::Wait(None),
-        Progress::Running => {
+        EndingProgress::Killed => EndingStep::Wait(None),
+        EndingProgress::Running => {
             let ask_by = kill_by.map(|kill_by| kill_by.saturating_sub(situation.grace));
             if too_late {
-                Step::Kill
+                EndingStep::Kill
             } else if situation.must_end || ask_by.is_some_and(|ask_by| now >= ask_by) {
-                Step::Ask
+                EndingStep::Ask
             } else {
-                Step::Wait(ask_by)
+                EndingStep::Wait(ask_by)
             }
         }
-        Progress::Asked { at } => {
+        EndingProgress::Asked { at } => {
             let grace_end = at.saturating_add(situation.grace);
             let kill_at = kill_by.map_or(grace_end, |kill_by| kill_by.min(grace_end));
-            if now >= kill_at { Step::Kill } else { Step::Wait(Some(kill_at)) }
+            if now >= kill_at { EndingStep::Kill } else { EndingStep::Wait(Some(kill_at)) }
         }
     }
 }
@@ -173,30 +173,30 @@ mod tests {
 
     #[test]
     fn a_command_is_asked_so_early_that_its_grace_fits_and_killed_half_a_second_before_its_hold_ends() {
-        let (running, asked_at) = (Progress::Running, |ms| Progress::Asked { at: at(ms) });
-        let wait_until = |ms| Step::Wait(Some(at(ms)));
+        let (running, asked_at) = (EndingProgress::Running, |ms| EndingProgress::Asked { at: at(ms) });
+        let wait_until = |ms| EndingStep::Wait(Some(at(ms)));
         for (hold_ends, must_end, progress, now, step) in [
             // A hold without a deadline lets the command run.
-            (None, false, running, 1 << 40, Step::Wait(None)),
+            (None, false, running, 1 << 40, EndingStep::Wait(None)),
             (Some(10_000), false, running, 7_499, wait_until(7_500)),
-            (Some(10_000), false, running, 7_500, Step::Ask),
+            (Some(10_000), false, running, 7_500, EndingStep::Ask),
             (Some(10_000), false, asked_at(7_500), 9_499, wait_until(9_500)),
-            (Some(10_000), false, asked_at(7_500), 9_500, Step::Kill),
+            (Some(10_000), false, asked_at(7_500), 9_500, EndingStep::Kill),
             // A late look kills at once.
-            (Some(10_000), false, running, 9_500, Step::Kill),
-            (Some(100), false, running, 0, Step::Kill),
+            (Some(10_000), false, running, 9_500, EndingStep::Kill),
+            (Some(100), false, running, 0, EndingStep::Kill),
             // A lost lock asks at once and kills after the grace.
-            (None, true, running, 100, Step::Ask),
+            (None, true, running, 100, EndingStep::Ask),
             (None, true, asked_at(100), 2_099, wait_until(2_100)),
-            (None, true, asked_at(100), 2_100, Step::Kill),
-            (None, true, Progress::Killed, 9_999, Step::Wait(None)),
+            (None, true, asked_at(100), 2_100, EndingStep::Kill),
+            (None, true, EndingProgress::Killed, 9_999, EndingStep::Wait(None)),
             // A grace that does not fit is cut at the end of the hold.
             (Some(1_500), true, asked_at(200), 999, wait_until(1_000)),
-            (Some(1_500), true, asked_at(200), 1_000, Step::Kill),
+            (Some(1_500), true, asked_at(200), 1_000, EndingStep::Kill),
             // A renewal moves the deadline but does not take back what was asked.
             (Some(20_000), false, running, 8_000, wait_until(17_500)),
             (Some(20_000), false, asked_at(8_000), 9_999, wait_until(10_000)),
-            (Some(20_000), false, asked_at(8_000), 10_000, Step::Kill),
+            (Some(20_000), false, asked_at(8_000), 10_000, EndingStep::Kill),
         ] {
             let safe_until = hold_ends.map_or(SafeUntil::ProcessEnd, |ms| SafeUntil::At(at(ms)));
             let situation = Situation { safe_until, grace: Duration::from_millis(2_000), must_end, progress };

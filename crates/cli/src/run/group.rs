@@ -19,7 +19,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, test_kill_process_group, waitpgid,
 };
 
-use super::processes::{self, Life, Process};
+use super::processes::{self, Process, ProcessLife};
 
 /// What watchdogs are called in the process table, as their file is called `exe`.
 pub(super) const WATCHDOG_NAME: &CStr = c"lockkeeper-dog";
@@ -99,7 +99,7 @@ impl Group {
         selected.retain(|process| {
             let is_member = process.group == Some(self.leader);
             let is_stray = ours.contains(&process.pid) && process.session == session;
-            process.life == Life::Alive && (is_member || is_stray)
+            process.life == ProcessLife::Alive && (is_member || is_stray)
         });
         selected
     }
@@ -121,7 +121,7 @@ impl Group {
         }
         let Ok(mut members) = processes::all() else { return false };
         members.retain(|process| process.group == Some(self.leader));
-        !members.is_empty() && members.iter().all(|process| process.life == Life::Dead)
+        !members.is_empty() && members.iter().all(|process| process.life == ProcessLife::Dead)
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
             parent: Pid::from_raw(parent),
             group: None,
             session: None,
-            life: Life::Alive,
+            life: ProcessLife::Alive,
             name: String::new(),
         };
         let table = [process(7, 5), process(5, 3), process(3, 2), process(2, 1), process(9, 1), process(8, 3)];

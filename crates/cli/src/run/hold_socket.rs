@@ -30,7 +30,7 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 const ANSWER_BYTES_MAX: u64 = 1_024;
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct HoldAnswer {
     pub(crate) held: bool,
     /// For how long at least, in milliseconds; `None` if it has no deadline.
     pub(crate) safe_for_ms: Option<u64>,
@@ -58,7 +58,7 @@ impl HoldSocket {
     }
 
     /// Answers each connection, without end. One connection at a time is open, and only for the time of an answer.
-    pub(crate) async fn serve(self, answer: impl Fn() -> Answer) -> Infallible {
+    pub(crate) async fn serve(self, answer: impl Fn() -> HoldAnswer) -> Infallible {
         loop {
             match self.listener.accept().await {
                 // A connection that we cannot answer is no reason to stop.
@@ -71,7 +71,7 @@ impl HoldSocket {
 }
 
 /// Never waits: a fresh socket has room for one line.
-fn reply(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+fn reply(stream: &UnixStream, answer: &HoldAnswer) -> io::Result<()> {
     if is_trusted(stream)? {
         let mut line = serde_json::to_vec(answer)?;
         line.push(b'\n');
@@ -82,7 +82,7 @@ fn reply(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
 
 /// Asks the runner whose socket is at `address`.
 /// `ConnectionRefused`: that runner is gone, and with it its hold. Any other error: it is not known.
-pub(crate) fn ask(address: &str) -> io::Result<Answer> {
+pub(crate) fn ask(address: &str) -> io::Result<HoldAnswer> {
     let name = address.strip_prefix('@').ok_or(io::ErrorKind::InvalidInput)?;
     let stream = StdUnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
     if !is_trusted(&stream)? {

@@ -45,11 +45,11 @@ use std::process::ExitCode;
 pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
 pub(crate) use stand_by::StandBy;
-pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
+pub(crate) use supervision::{CommandOutcome, OnLoss, StopOrder, Supervision};
 pub(crate) use terminal::in_foreground;
 #[cfg(feature = "top")]
 pub(crate) use terminal::{JobControl, stop_job};
-pub(crate) use watchdog_end::Leaving;
+pub(crate) use watchdog_end::LeavingWatchdog;
 
 /// Runs this process as the watchdog if its first argument says so.
 ///

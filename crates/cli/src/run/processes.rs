@@ -19,14 +19,14 @@ pub(super) struct Process {
     pub(super) group: Option<Pid>,
     /// `None` in the same case as for the group.
     pub(super) session: Option<Pid>,
-    pub(super) life: Life,
+    pub(super) life: ProcessLife,
     /// The first 15 bytes of the program's name.
     pub(super) name: String,
 }
 
 /// Whether a process can still do anything.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Life {
+pub(super) enum ProcessLife {
     Alive,
     /// Dead, and not yet waited for by its parent.
     Dead,
@@ -77,7 +77,7 @@ fn parse(stat: &str) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
-    let life = if matches!(fields.next()?, "Z" | "X") { Life::Dead } else { Life::Alive };
+    let life = if matches!(fields.next()?, "Z" | "X") { ProcessLife::Dead } else { ProcessLife::Alive };
     // A process that is just being waited for has group and session −1.
     let mut pid_field = || fields.next().and_then(|field| field.parse().ok()).map(|pid: i32| Pid::from_raw(pid.max(0)));
     Some(Process {
@@ -102,19 +102,22 @@ mod tests {
             (process.parent, process.group, process.session),
             (Pid::from_raw(7), Pid::from_raw(40), Pid::from_raw(3))
         );
-        assert_eq!(process.life, Life::Alive);
+        assert_eq!(process.life, ProcessLife::Alive);
     }
 
     #[test]
     fn a_zombie_is_dead() {
-        assert_eq!(parse("42 (sleep) Z 1 40 40 0 -1").unwrap().life, Life::Dead);
+        assert_eq!(parse("42 (sleep) Z 1 40 40 0 -1").unwrap().life, ProcessLife::Dead);
         assert_eq!(parse("42 (sleep"), None);
     }
 
     #[test]
     fn a_process_that_is_just_being_waited_for_has_no_group() {
         let process = parse("42 (cat) X 0 -1 -1 0 -1 4228100 0 0").unwrap();
-        assert_eq!((process.parent, process.group, process.session, process.life), (None, None, None, Life::Dead));
+        assert_eq!(
+            (process.parent, process.group, process.session, process.life),
+            (None, None, None, ProcessLife::Dead)
+        );
     }
 
     #[test]

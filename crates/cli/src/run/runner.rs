@@ -22,14 +22,14 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::time::MissedTickBehavior;
 
-use super::channel::{self, Cause, End, Message};
+use super::channel::{self, CommandEnd, EndCause, Message};
 use super::ending::take_over_at;
 use super::group::Group;
 use super::signals::{ENDING, Signals};
 use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
-use super::watchdog_end::{Leaving, end_group};
-use super::{OnLoss, Outcome, Stop, Supervision};
+use super::watchdog_end::{LeavingWatchdog, end_group};
+use super::{CommandOutcome, OnLoss, StopOrder, Supervision};
 
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
 const RENEWAL_LOOK_MS: u64 = 250;
@@ -58,12 +58,12 @@ const LOSS_WAIT_AFTER_MS: u64 = 50;
 pub(crate) async fn supervise(
     supervision: Supervision,
     lost: impl Future<Output = String> + Send,
-    stop: impl Future<Output = Stop> + Send,
-) -> io::Result<(Outcome, Option<Leaving>)> {
+    stop: impl Future<Output = StopOrder> + Send,
+) -> io::Result<(CommandOutcome, Option<LeavingWatchdog>)> {
     let signals = Signals::listen()?;
     // Orphans of a watchdog that was killed come to us, so that we can see them end.
     set_child_subreaper(Some(getpid()))?;
-    let mut runner = Runner::start(supervision, Terminal::open())?;
+    let mut runner = CommandRunner::start(supervision, Terminal::open())?;
     if let Err(error) = runner.listen(signals, lost, stop).await {
         // The lock is given back when this returns; so the command has to be gone.
         runner.give_over().await;
@@ -73,7 +73,7 @@ pub(crate) async fn supervise(
     runner.finish().await
 }
 
-struct Runner {
+struct CommandRunner {
     program: String,
     watchdog: Pid,
     /// A stream to the runtime alone; it carries the messages of `channel`.
@@ -96,17 +96,17 @@ struct Runner {
     /// Whether the command is stopped while we go on renewing.
     is_stopped: bool,
     loss: Option<String>,
-    failure: Option<Failure>,
-    ended: Option<(End, Cause)>,
+    failure: Option<LaunchFailure>,
+    ended: Option<(CommandEnd, EndCause)>,
 }
 
 /// Why the command never ran.
-enum Failure {
+enum LaunchFailure {
     NotExecuted(i32),
     NotLaunched(i32),
 }
 
-impl Runner {
+impl CommandRunner {
     fn start(supervision: Supervision, terminal: Terminal) -> io::Result<Self> {
         let Supervision { stand_by, command, environment, lifeline, safe_until, grace, on_loss } = supervision;
         let program = command.first().map(|program| program.display().to_string()).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Runner {
         &mut self,
         mut signals: Signals,
         lost: impl Future<Output = String> + Send,
-        stop: impl Future<Output = Stop> + Send,
+        stop: impl Future<Output = StopOrder> + Send,
     ) -> io::Result<()> {
         let mut lost = pin!(later(lost));
         let mut stop = pin!(later(stop));
@@ -188,14 +188,14 @@ impl Runner {
 
     /// Tells whether the command has ended by itself: then its watchdog has nothing left to do but to end.
     fn is_over(&self) -> bool {
-        matches!(self.ended, Some((_, Cause::Itself)))
+        matches!(self.ended, Some((_, EndCause::Itself)))
     }
 
     fn hear(&mut self, message: Message) -> io::Result<()> {
         match message {
             Message::Launched { pid } => self.group = Pid::from_raw(pid).map(Group::led_by),
-            Message::NotExecuted { errno } => self.fail(Failure::NotExecuted(errno)),
-            Message::NotLaunched { errno } => self.fail(Failure::NotLaunched(errno)),
+            Message::NotExecuted { errno } => self.fail(LaunchFailure::NotExecuted(errno)),
+            Message::NotLaunched { errno } => self.fail(LaunchFailure::NotLaunched(errno)),
             Message::Stopped { signal } => {
                 if let (Some(signal), Some(group)) = (Signal::from_named_raw(signal), self.group) {
                     self.command_stopped(signal, group.leader())?;
@@ -209,7 +209,7 @@ impl Runner {
     }
 
     /// Keeps the first failure: the launcher's, and not that it was gone when the watchdog told it to go.
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: LaunchFailure) {
         self.failure.get_or_insert(failure);
     }
 
@@ -238,7 +238,7 @@ impl Runner {
         self.loss = Some(reason);
     }
 
-    fn give_up(&mut self, Stop { why, within }: Stop) {
+    fn give_up(&mut self, StopOrder { why, within }: StopOrder) {
         self.is_giving_up = true;
         say(&format!("{why}; ending the command"));
         self.end_command(within.unwrap_or(Duration::MAX));
@@ -328,12 +328,12 @@ impl Runner {
     }
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
-    async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
+    async fn finish(mut self) -> io::Result<(CommandOutcome, Option<LeavingWatchdog>)> {
         let leaving = if self.is_over() {
-            Some(Leaving::of(self.watchdog))
+            Some(LeavingWatchdog::of(self.watchdog))
         } else {
             // Its sockets are closed: it is ending or dead. Once it is dead, the command has come to us.
-            drop(Leaving::of(self.watchdog));
+            drop(LeavingWatchdog::of(self.watchdog));
             None
         };
         let is_orphaned = self.ended.is_none() && self.failure.is_none();
@@ -343,37 +343,49 @@ impl Runner {
         if let Some(group) = self.group {
             self.terminal.take_back(group.leader());
         }
-        if !matches!(self.ended, Some((End::Exited(_), Cause::Itself))) {
+        if !matches!(self.ended, Some((CommandEnd::Exited(_), EndCause::Itself))) {
             self.terminal.restore_modes();
         }
         Ok((self.sum_up()?, leaving))
     }
 
-    fn sum_up(&mut self) -> io::Result<Outcome> {
+    fn sum_up(&mut self) -> io::Result<CommandOutcome> {
         let stops = self.on_loss == OnLoss::Stop;
         let is_told_to_end = self.is_giving_up || self.unconfirmed_since.is_some();
         match (self.failure.take(), self.loss.take().filter(|_| stops), self.ended) {
-            (Some(Failure::NotLaunched(errno)), ..) => Err(io::Error::from_raw_os_error(errno)),
-            (Some(Failure::NotExecuted(errno)), ..) => Ok(not_executed(&self.program, errno)),
-            (None, Some(reason), _) => Ok(Outcome::LockLost(reason)),
+            (Some(LaunchFailure::NotLaunched(errno)), ..) => Err(io::Error::from_raw_os_error(errno)),
+            (Some(LaunchFailure::NotExecuted(errno)), ..) => Ok(not_executed(&self.program, errno)),
+            (None, Some(reason), _) => Ok(CommandOutcome::LockLost(reason)),
             // The watchdog was told to end it, or it was about to end by itself; the sender of `stop` reports that.
-            (None, None, Some((End::Exited(code), _))) if self.is_giving_up => Ok(Outcome::Exited(code)),
-            (None, None, Some((End::Signaled(signal), _))) if self.is_giving_up => Ok(Outcome::Signaled(signal)),
-            (None, None, None) if is_told_to_end && self.took_over => Ok(Outcome::Signaled(Signal::KILL.as_raw())),
-            (None, None, Some((_, Cause::Watchdog))) => Ok(Outcome::LockLost("it was not renewed in time".to_owned())),
-            (None, None, Some((End::Exited(code), Cause::Itself))) => Ok(Outcome::Exited(code)),
-            (None, None, Some((End::Signaled(signal), Cause::Itself))) => Ok(Outcome::Signaled(signal)),
+            (None, None, Some((CommandEnd::Exited(code), _))) if self.is_giving_up => Ok(CommandOutcome::Exited(code)),
+            (None, None, Some((CommandEnd::Signaled(signal), _))) if self.is_giving_up => {
+                Ok(CommandOutcome::Signaled(signal))
+            }
+            (None, None, None) if is_told_to_end && self.took_over => {
+                Ok(CommandOutcome::Signaled(Signal::KILL.as_raw()))
+            }
+            (None, None, Some((_, EndCause::Watchdog))) => {
+                Ok(CommandOutcome::LockLost("it was not renewed in time".to_owned()))
+            }
+            (None, None, Some((CommandEnd::Exited(code), EndCause::Itself))) => Ok(CommandOutcome::Exited(code)),
+            (None, None, Some((CommandEnd::Signaled(signal), EndCause::Itself))) => {
+                Ok(CommandOutcome::Signaled(signal))
+            }
             (None, None, None) if self.took_over => {
-                Ok(Outcome::LockLost("its watchdog did not end the command in time".to_owned()))
+                Ok(CommandOutcome::LockLost("its watchdog did not end the command in time".to_owned()))
             }
             (None, None, None) => Err(io::Error::other("the watchdog was killed; the command was ended")),
         }
     }
 }
 
-fn not_executed(program: &str, errno: i32) -> Outcome {
+fn not_executed(program: &str, errno: i32) -> CommandOutcome {
     let message = format!("cannot run {program}: {}", nix::errno::Errno::from_raw(errno).desc());
-    if errno == Errno::NOENT.raw_os_error() { Outcome::NotFound(message) } else { Outcome::NotExecutable(message) }
+    if errno == Errno::NOENT.raw_os_error() {
+        CommandOutcome::NotFound(message)
+    } else {
+        CommandOutcome::NotExecutable(message)
+    }
 }
 
 /// Waits for something, but not at once: [`LOSS_WAIT_AFTER_MS`] says why.

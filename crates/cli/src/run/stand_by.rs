@@ -27,13 +27,13 @@ const END_MAX_MS: u64 = 1_000;
 pub(crate) struct StandBy {
     channel: OwnedFd,
     /// Dropped after the channel, whose end tells it to end.
-    watchdog: Waiting,
+    watchdog: IdleWatchdog,
 }
 
 /// A watchdog that has started nothing, and so ends by itself with its channel; dropping this waits for that, unless
 /// the watchdog is taken from it.
 #[derive(Debug)]
-pub(super) struct Waiting(Option<Pid>);
+pub(super) struct IdleWatchdog(Option<Pid>);
 
 impl StandBy {
     /// Forks a watchdog for `command` off this process, which must have a single thread; returns in the runner alone.
@@ -44,7 +44,7 @@ impl StandBy {
         fork::ensure_waitable_children()?;
         let (ours, theirs) = channel::pair()?;
         match fork::fork()? {
-            Fork::Parent(pid) => Ok(Self { watchdog: Waiting(Pid::from_raw(pid)), channel: ours }),
+            Fork::Parent(pid) => Ok(Self { watchdog: IdleWatchdog(Pid::from_raw(pid)), channel: ours }),
             Fork::Child => {
                 drop(ours);
                 let code = match rustix::stdio::dup2_stdin(&theirs) {
@@ -69,23 +69,23 @@ impl StandBy {
             .args(command)
             .stdin(Stdio::from(theirs))
             .spawn()?;
-        Ok(Self { watchdog: Waiting(Some(Pid::from_child(&watchdog))), channel: ours })
+        Ok(Self { watchdog: IdleWatchdog(Some(Pid::from_child(&watchdog))), channel: ours })
     }
 
     /// Returns the watchdog and the channel to it; the watchdog is to be dropped last.
-    pub(super) fn into_parts(self) -> (Waiting, OwnedFd) {
+    pub(super) fn into_parts(self) -> (IdleWatchdog, OwnedFd) {
         (self.watchdog, self.channel)
     }
 }
 
-impl Waiting {
+impl IdleWatchdog {
     /// Returns the watchdog once it was told to begin; the caller then waits for its end.
     pub(super) fn begun(mut self) -> Pid {
         self.0.take().expect("it is taken here alone, with its owner")
     }
 }
 
-impl Drop for Waiting {
+impl Drop for IdleWatchdog {
     fn drop(&mut self) {
         let Some(watchdog) = self.0 else { return };
         // It must not outlive us, stopped or not.
@@ -117,7 +117,7 @@ mod tests {
     fn a_watchdog_in_waiting_that_does_not_end_with_its_channel_is_killed() {
         // By itself it ends long after the test has given up.
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-        let (waiting, (sender, dropped)) = (Waiting(Some(Pid::from_child(&child))), mpsc::channel());
+        let (waiting, (sender, dropped)) = (IdleWatchdog(Some(Pid::from_child(&child))), mpsc::channel());
         std::thread::spawn(move || {
             drop(waiting);
             let _ = sender.send(());

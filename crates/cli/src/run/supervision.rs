@@ -36,7 +36,7 @@ pub(crate) struct Supervision {
 
 /// The order to give the lock up, and so to end the command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Stop {
+pub(crate) struct StopOrder {
     /// Why, for a line to be read, without characters that a terminal obeys.
     pub(crate) why: String,
     /// Within which time the command must be dead, if that is shorter than its grace.
@@ -44,7 +44,7 @@ pub(crate) struct Stop {
 }
 
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     Exited(i32),
     Signaled(i32),
     LockLost(String),

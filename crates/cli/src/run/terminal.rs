@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 use super::channel::Foreground;
-use super::processes::{self, Life, Process};
+use super::processes::{self, Process, ProcessLife};
 
 /// The terminal of this session, if it has one.
 pub(super) struct Terminal {
@@ -130,6 +130,6 @@ fn job_control(table: &[Process], group: Pid) -> JobControl {
             parent.group != Some(group) && parent.session.is_some() && parent.session == process.session
         })
     };
-    let mut members = table.iter().filter(|process| process.group == Some(group) && process.life == Life::Alive);
+    let mut members = table.iter().filter(|process| process.group == Some(group) && process.life == ProcessLife::Alive);
     if members.any(has_outer_parent) { JobControl::Shell } else { JobControl::NoProcess }
 }

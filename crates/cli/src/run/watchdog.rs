@@ -22,9 +22,9 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, getpid, set_child_subreaper, setpgid, wait, waitid,
 };
 
-use super::alarm::Alarm;
-use super::channel::{self, Cause, End, Foreground, Message};
-use super::ending::{Progress, Situation, Step, decide};
+use super::alarm::BootAlarm;
+use super::channel::{self, CommandEnd, EndCause, Foreground, Message};
+use super::ending::{EndingProgress, EndingStep, Situation, decide};
 use super::group::{Group, WATCHDOG_NAME, say_unseen, stubborn};
 use super::launcher::{FAILED, Launcher};
 use super::processes::Process;
@@ -74,7 +74,7 @@ fn start(command: &[OsString]) -> io::Result<()> {
         match channel::receive(runner, RecvFlags::empty())? {
             Some((Message::SafeUntil(until), _)) => safe_until = until,
             Some((Message::Begin { grace, foreground }, files)) => {
-                let situation = Situation { safe_until, grace, must_end: false, progress: Progress::Running };
+                let situation = Situation { safe_until, grace, must_end: false, progress: EndingProgress::Running };
                 return match Watchdog::launch(launcher, &environment, files, foreground, situation) {
                     Ok(watchdog) => watchdog.watch(),
                     Err(error) => channel::send(
@@ -97,11 +97,11 @@ struct Watchdog {
     lifeline: Option<OwnedFd>,
     /// Readable when a child has ended or stopped.
     children: SignalFd,
-    alarm: Alarm,
+    alarm: BootAlarm,
     group: Group,
     situation: Situation,
     /// How the command ended, once it has.
-    end: Option<End>,
+    end: Option<CommandEnd>,
     /// Whether the command was waited for, so that nothing but its group's members keeps its number from being reused.
     is_reaped: bool,
     /// When the group was killed and whether a line said that this did not help.
@@ -123,7 +123,7 @@ impl Watchdog {
         let mut mask = SigSet::empty();
         mask.add(nix::sys::signal::Signal::SIGCHLD);
         let children = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let alarm = Alarm::new()?;
+        let alarm = BootAlarm::new()?;
         let leader = launcher?.go(environment, foreground, &stdin)?;
         Ok(Self {
             runner: Some(rustix::stdio::stdin()),
@@ -205,7 +205,7 @@ impl Watchdog {
                 self.tell(Message::Stopped { signal: status.stopping_signal().unwrap_or(0) });
             }
         }
-        if self.situation.progress == Progress::Running {
+        if self.situation.progress == EndingProgress::Running {
             self.bury_orphans();
         }
         Ok(())
@@ -227,26 +227,26 @@ impl Watchdog {
         loop {
             let now = SystemClock.now();
             match decide(&self.situation, now) {
-                Step::Ask => {
+                EndingStep::Ask => {
                     if !self.situation.must_end {
                         say("the lock was not renewed in time; ending the command");
                     }
                     self.group.ask_to_end();
-                    self.situation.progress = Progress::Asked { at: now };
+                    self.situation.progress = EndingProgress::Asked { at: now };
                 }
-                Step::Kill => {
+                EndingStep::Kill => {
                     self.group.kill();
-                    self.situation.progress = Progress::Killed;
+                    self.situation.progress = EndingProgress::Killed;
                     self.killed = Some((now, false));
                 }
-                Step::Wait(moment) => return self.alarm.set(moment),
+                EndingStep::Wait(moment) => return self.alarm.set(moment),
             }
         }
     }
 
     /// Tells, once the command has ended, whether nothing is left that must be waited for.
     fn is_over(&mut self) -> bool {
-        if self.situation.progress == Progress::Running {
+        if self.situation.progress == EndingProgress::Running {
             // Processes that a command leaves in the background after its own end are left alone.
             return true;
         }
@@ -256,7 +256,7 @@ impl Watchdog {
                 self.group.is_empty()
             }
             Ok(alive) => {
-                if self.situation.progress == Progress::Killed {
+                if self.situation.progress == EndingProgress::Killed {
                     self.group.kill_strays();
                 }
                 self.say_if_stubborn(|_| alive);
@@ -294,7 +294,7 @@ impl Watchdog {
         }
     }
 
-    fn report(mut self, end: End) -> io::Result<()> {
+    fn report(mut self, end: CommandEnd) -> io::Result<()> {
         self.reap();
         // Before the message, so that a runner that has received it finds the place free but for its own hold.
         match self.lifeline.take() {
@@ -302,7 +302,8 @@ impl Watchdog {
             Some(lifeline) if self.runner.is_none() => lockkeeper::end_place(lifeline),
             lifeline => drop(lifeline),
         }
-        let cause = if self.situation.progress == Progress::Running { Cause::Itself } else { Cause::Watchdog };
+        let cause =
+            if self.situation.progress == EndingProgress::Running { EndCause::Itself } else { EndCause::Watchdog };
         self.tell(Message::Ended { end, cause });
         Ok(())
     }
@@ -314,7 +315,7 @@ impl Watchdog {
         ];
         wakers.extend(self.runner.map(|runner| PollFd::from_borrowed_fd(runner, PollFlags::IN)));
         let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_MS) * 1_000_000 };
-        let timeout = (self.situation.progress != Progress::Running).then_some(&look);
+        let timeout = (self.situation.progress != EndingProgress::Running).then_some(&look);
         match poll(&mut wakers, timeout) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -322,8 +323,8 @@ impl Watchdog {
     }
 }
 
-fn end(code: Option<i32>, signal: Option<i32>) -> End {
-    code.map_or_else(|| End::Signaled(signal.unwrap_or(0)), End::Exited)
+fn end(code: Option<i32>, signal: Option<i32>) -> CommandEnd {
+    code.map_or_else(|| CommandEnd::Signaled(signal.unwrap_or(0)), CommandEnd::Exited)
 }
 
 /// Tells whether a child was stopped since this was last asked.

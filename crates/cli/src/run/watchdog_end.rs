@@ -14,15 +14,15 @@ const LOOK_MS: u64 = 5;
 
 /// A watchdog that has closed the lifeline and has nothing left to do. Dropping this waits until it is gone.
 #[derive(Debug)]
-pub(crate) struct Leaving(Pid);
+pub(crate) struct LeavingWatchdog(Pid);
 
-impl Leaving {
+impl LeavingWatchdog {
     pub(super) const fn of(watchdog: Pid) -> Self {
         Self(watchdog)
     }
 }
 
-impl Drop for Leaving {
+impl Drop for LeavingWatchdog {
     fn drop(&mut self) {
         // It has nothing left to do, and one that was stopped would not end.
         let _ = kill_process(self.0, Signal::KILL);
@@ -69,7 +69,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::STOP).unwrap();
-        drop(Leaving(pid));
+        drop(LeavingWatchdog(pid));
         assert!(child.wait().is_err(), "it was waited for");
     }
 }

@@ -4,4 +4,4 @@ mod monitor;
 mod orders;
 
 pub use monitor::MonitorArgs;
-pub use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs, reason};
+pub use orders::{BreakArgs, FreezableKind, FreezeArgs, RevokeArgs, ThawArgs, reason};

@@ -67,7 +67,7 @@ pub struct FreezeArgs {
     pub reason: String,
     /// What kind of lock it is, as in --kind rwlock; if not given, what it is used as now, or else a mutex
     #[arg(long, value_enum)]
-    pub kind: Option<Kind>,
+    pub kind: Option<FreezableKind>,
     /// How long to wait at most until it is given back, as in 5m
     #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub wait: Option<Duration>,
@@ -84,7 +84,7 @@ pub struct ThawArgs {
 /// A kind of lock that can be frozen.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum FreezableKind {
     /// Held by one at a time
     Mutex,
     /// Shared by readers, or held by one writer
@@ -95,7 +95,7 @@ pub enum Kind {
     Election,
 }
 
-impl Kind {
+impl FreezableKind {
     /// Returns it as the library names it.
     pub const fn of_lock(self) -> LockKind {
         match self {

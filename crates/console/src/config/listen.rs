@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// An address to listen on. Its two forms are all there are.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,13 +43,14 @@ impl Listen {
     }
 
     /// Returns the IP addresses that it stands for; looks a name up.
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, CommandFailure> {
         match self {
             Self::Address(address) => Ok(vec![*address]),
             Self::Name { host, port } => {
                 let found = (host.as_str(), *port).to_socket_addrs();
-                let mut addresses: Vec<SocketAddr> =
-                    found.map_err(|error| Failure::ours(format!("cannot listen on {host}:{port}: {error}")))?.collect();
+                let mut addresses: Vec<SocketAddr> = found
+                    .map_err(|error| CommandFailure::ours(format!("cannot listen on {host}:{port}: {error}")))?
+                    .collect();
                 addresses.sort();
                 addresses.dedup();
                 Ok(addresses)

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use lockkeeper::{Keeper, QueueName};
-use lockkeeper_monitor::alerts::{Alert, Desk, News, Rule};
-use lockkeeper_monitor::{Collector, Moment};
+use lockkeeper_monitor::alerts::{Alert, AlertNews, Desk, Rule};
+use lockkeeper_monitor::{Collector, TimePoint};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::receiver::{Receiver, Sink};
-use super::sender::{Outcome, Sender, warn_of_refusal};
+use super::sender::{AlertSender, NoteOutcome, warn_of_refusal};
 use super::state_file::{STATE_BYTES_MAX, StateFile};
 use crate::config::MonitorSettings;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::locked::locked;
 use crate::output::say;
 use crate::output::{brief, summary};
@@ -42,7 +42,7 @@ pub(crate) struct Alerting {
     desk: SharedDesk,
     receivers: Vec<Receiver>,
     /// Who sends; `None` without a receiver.
-    sender: Option<Sender>,
+    sender: Option<AlertSender>,
     /// Why it stands for no election, if it has a receiver.
     refusal: Option<lockkeeper::Error>,
     file: Option<StateFile>,
@@ -59,7 +59,7 @@ impl Alerting {
         collector: Arc<Collector>,
         settings: MonitorSettings,
         state: Option<&Path>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let webhook = settings.webhook.clone().map(Sink::webhook).transpose()?;
         let command = Some(settings.command.clone()).filter(|words| !words.is_empty()).map(Sink::Command);
         let sinks = webhook.into_iter().chain(command);
@@ -71,7 +71,7 @@ impl Alerting {
             file
         });
         let is_sending = settings.is_enabled() && !receivers.is_empty();
-        let (sender, refusal) = match is_sending.then(|| Sender::new(keeper)) {
+        let (sender, refusal) = match is_sending.then(|| AlertSender::new(keeper)) {
             Some(Ok(sender)) => (Some(sender), None),
             // A layout of other clients may carry no elections.
             Some(Err(error)) => (None, Some(error)),
@@ -86,7 +86,7 @@ impl Alerting {
         // One that cannot be written at all is of no use.
         if let (Some(file), text) = (&alerting.file, alerting.state(alerting.collector.now())) {
             file.save(&text)
-                .map_err(|error| Failure::ours(format!("--state: cannot write {}: {error}", file.name())))?;
+                .map_err(|error| CommandFailure::ours(format!("--state: cannot write {}: {error}", file.name())))?;
         }
         Ok(alerting)
     }
@@ -149,8 +149,8 @@ impl Alerting {
         let news = self.collector.read(|state| self.desk.lock().judge(state, now, thresholds));
         for news in news {
             match news {
-                News::Raised(alert) => say(&format!("alert: {}", said(&alert, now))),
-                News::Ended(alert) => {
+                AlertNews::Raised(alert) => say(&format!("alert: {}", said(&alert, now))),
+                AlertNews::Ended(alert) => {
                     let lasted = alert.ended_unix.map(|ended| brief(ended.saturating_sub(alert.began_unix)));
                     let lasted = lasted.unwrap_or_default();
                     say(&format!("alert over after {lasted}: {}", said(&alert, now)));
@@ -166,7 +166,7 @@ impl Alerting {
         let now = self.collector.now();
         let noted = match &self.sender {
             Some(sender) => sender.note(&self.desk, now).await,
-            None => Outcome::Written,
+            None => NoteOutcome::Written,
         };
         if let Some(file) = &self.file {
             let (file, text) = (file.clone(), self.state(now));
@@ -181,13 +181,13 @@ impl Alerting {
         let changes = {
             let mut desk = self.desk.lock();
             match noted {
-                Outcome::Written => desk.written(now.boot),
-                Outcome::NotNow => desk.written_here(now.boot),
+                NoteOutcome::Written => desk.written(now.boot),
+                NoteOutcome::NotNow => desk.written_here(now.boot),
             }
             desk.changes()
         };
         self.receivers.iter().for_each(Receiver::wake);
-        (noted == Outcome::Written).then_some(changes)
+        (noted == NoteOutcome::Written).then_some(changes)
     }
 
     fn note_saved(&self, saved: Result<(), (StateFile, std::io::Error)>) {
@@ -203,7 +203,7 @@ impl Alerting {
     }
 
     /// Returns what is written down, and how often it has changed.
-    fn state(&self, now: Moment) -> (u64, Vec<u8>) {
+    fn state(&self, now: TimePoint) -> (u64, Vec<u8>) {
         let (changes, notes) = {
             let desk = self.desk.lock();
             (desk.changes(), desk.notes(now))
@@ -219,6 +219,6 @@ impl Alerting {
     }
 }
 
-pub(super) fn said(alert: &Alert, now: Moment) -> String {
+pub(super) fn said(alert: &Alert, now: TimePoint) -> String {
     summary(alert, now.unix)
 }

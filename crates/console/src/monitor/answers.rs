@@ -8,14 +8,14 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{Moment, State as Known};
+use lockkeeper_monitor::{MonitorState, TimePoint};
 use serde::{Deserialize, Serialize};
 
 use super::metrics::{self, AlertCounts};
-use super::plain::{Asked, json, plain, with_type};
+use super::plain::{PlainQuery, json, plain, with_type};
 use super::view::View;
 use crate::output::known::age_max;
-use crate::output::{Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Seen, one_line};
+use crate::output::{AnswerAge, Deadlocks, EventList, FiringAlerts, MonitoredLocks, MonitoredQueue, one_line};
 
 /// How many locks or events one answer has, if its request does not say.
 const LISTED: usize = 1_000;
@@ -23,7 +23,7 @@ const LISTED: usize = 1_000;
 /// How many it has at most: some megabytes.
 const LISTED_MAX: usize = 10_000;
 
-type Shared = State<Arc<View>>;
+type ViewState = State<Arc<View>>;
 
 /// Returns what answers requests: paths for programs, beside those of pages.
 pub(crate) fn router(view: Arc<View>, pages: Router) -> Router {
@@ -42,7 +42,7 @@ pub(crate) fn router(view: Arc<View>, pages: Router) -> Router {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listing {
+struct ListQuery {
     prefix: Option<String>,
     after: Option<String>,
     limit: Option<usize>,
@@ -50,7 +50,7 @@ struct Listing {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Since {
+struct EventQuery {
     from: Option<u64>,
     lock: Option<String>,
     limit: Option<usize>,
@@ -64,7 +64,7 @@ async fn unknown(uri: Uri) -> Response {
     plain(StatusCode::NOT_FOUND, format!("{} is not served here; the page at / leads to what is\n", uri.path()))
 }
 
-async fn metrics(State(view): Shared) -> Response {
+async fn metrics(State(view): ViewState) -> Response {
     let now = view.collector.now();
     let alerts = AlertCounts { raised: view.alerting.raised(), dropped: view.alerting.dropped() };
     let text = view.collector.read(|state| metrics::text(state, now, &view.lock_metrics, &alerts));
@@ -72,24 +72,24 @@ async fn metrics(State(view): Shared) -> Response {
 }
 
 /// Healthy is a monitor whose answers are true now.
-async fn health(State(view): Shared) -> Response {
+async fn health(State(view): ViewState) -> Response {
     let now = view.collector.now();
     let (is_healthy, seen) = view.collector.read(|state| {
         let age = state.freshness.age(now.boot);
-        (age.is_some_and(|age| age <= age_max(state.way)), Seen::new(state, now))
+        (age.is_some_and(|age| age <= age_max(state.way)), AnswerAge::new(state, now))
     });
     json(if is_healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &seen)
 }
 
-async fn locks(State(view): Shared, Asked(asked): Asked<Listing>) -> Response {
-    let Listing { prefix, after, limit: asked } = asked;
+async fn locks(State(view): ViewState, PlainQuery(asked): PlainQuery<ListQuery>) -> Response {
+    let ListQuery { prefix, after, limit: asked } = asked;
     let prefix = prefix.unwrap_or_default();
     shown(&view, |service, state, now| {
         MonitoredLocks::new(service, state, now, &prefix, after.as_deref(), limit(asked))
     })
 }
 
-async fn lock(State(view): Shared, Path(name): Path<String>) -> Response {
+async fn lock(State(view): ViewState, Path(name): Path<String>) -> Response {
     let name = match QueueName::new(&name) {
         Ok(name) => name,
         Err(error) => return plain(StatusCode::BAD_REQUEST, one_line(&error.to_string()) + "\n"),
@@ -99,8 +99,8 @@ async fn lock(State(view): Shared, Path(name): Path<String>) -> Response {
     })
 }
 
-async fn events(State(view): Shared, Asked(asked): Asked<Since>) -> Response {
-    let Since { from, lock, limit: asked } = asked;
+async fn events(State(view): ViewState, PlainQuery(asked): PlainQuery<EventQuery>) -> Response {
+    let EventQuery { from, lock, limit: asked } = asked;
     let is_asked_for = |name: &QueueName| lock.as_ref().is_none_or(|lock| lock == name.as_str());
     shown(&view, |service, state, now| {
         let found = state.model.events_from(from.unwrap_or(0)).filter(|event| is_asked_for(&event.lock));
@@ -115,23 +115,23 @@ async fn events(State(view): Shared, Asked(asked): Asked<Since>) -> Response {
         };
         let is_cut = from.is_some() && found.len() == limit(asked);
         let next = found.last().filter(|_| is_cut).map_or_else(|| state.model.next_event(), |last| last.number + 1);
-        Events::new(service, state, now, found.into_iter(), next)
+        EventList::new(service, state, now, found.into_iter(), next)
     })
 }
 
-async fn deadlocks(State(view): Shared) -> Response {
+async fn deadlocks(State(view): ViewState) -> Response {
     shown(&view, |service, state, now| {
         Deadlocks::new(service, &state.model.contended(now.boot, now), &state.deadlocks, &view.orders)
     })
 }
 
-async fn alerts(State(view): Shared) -> Response {
+async fn alerts(State(view): ViewState) -> Response {
     let firing = view.alerting.firing().into_iter();
     shown(&view, |service, state, now| FiringAlerts::new(service, state, now, firing))
 }
 
 /// Answers with a part of what is known now.
-fn shown<Part: Serialize>(view: &View, part: impl FnOnce(String, &Known, Moment) -> Part) -> Response {
+fn shown<Part: Serialize>(view: &View, part: impl FnOnce(String, &MonitorState, TimePoint) -> Part) -> Response {
     let (now, service) = (view.collector.now(), view.collector.service());
     json(StatusCode::OK, &view.collector.read(|state| part(service, state, now)))
 }

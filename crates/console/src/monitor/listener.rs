@@ -18,8 +18,8 @@ use tokio::net::TcpStream;
 
 use super::operate::{Peer, PublicUrl, host_name};
 use crate::config::Listen;
-use crate::exit::Failure;
-use crate::listening::{HEAD_BYTES_MAX, Listening};
+use crate::exit::CommandFailure;
+use crate::listening::{BoundPort, HEAD_BYTES_MAX};
 
 /// How many connections are served at a time: a hundred onlookers, and some scrapers; more are closed.
 const CONNECTIONS_MAX: usize = 256;
@@ -28,16 +28,16 @@ const CONNECTIONS_MAX: usize = 256;
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub(crate) struct Listener {
-    listening: Listening,
+pub(crate) struct MonitorListener {
+    listening: BoundPort,
     /// Where a proxy has it.
     public: Option<PublicUrl>,
 }
 
-impl Listener {
+impl MonitorListener {
     /// Listens on the first address that can be had of those that `listen` stands for.
-    pub(crate) fn bind(listen: &Listen, public: Option<PublicUrl>) -> Result<Self, Failure> {
-        Listening::bind("--listen", listen).map(|listening| Self { listening, public })
+    pub(crate) fn bind(listen: &Listen, public: Option<PublicUrl>) -> Result<Self, CommandFailure> {
+        BoundPort::bind("--listen", listen).map(|listening| Self { listening, public })
     }
 
     pub(crate) const fn port(&self) -> u16 {
@@ -64,13 +64,13 @@ impl Listener {
 
     /// Refuses to carry a token and a session's cookie where others can read them: only a proxy with TLS may be reached
     /// from other machines.
-    pub(crate) fn require_secrecy(&self) -> Result<(), Failure> {
+    pub(crate) fn require_secrecy(&self) -> Result<(), CommandFailure> {
         let address = self.listening.address();
         match &self.public {
-            Some(public) if !public.is_tls() => Err(Failure::ours(
+            Some(public) if !public.is_tls() => Err(CommandFailure::ours(
                 "--operate: --public-url is no https: URL, and over plain HTTP others can read the token",
             )),
-            None if !self.is_near() => Err(Failure::ours(format!(
+            None if !self.is_near() => Err(CommandFailure::ours(format!(
                 "--operate: {address} can be reached from other machines, and over plain HTTP others can read the \
                  token; listen on 127.0.0.1, or name the https: URL of a proxy by --public-url"
             ))),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lockkeeper::NamePattern;
-use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
+use lockkeeper_monitor::{DeadlockVerdict, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use crate::output::is_harmful;
 use crate::output::known::oldest_wait;
@@ -28,8 +28,8 @@ pub(super) struct AlertCounts {
     pub(super) dropped: u64,
 }
 
-pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &AlertCounts) -> String {
-    let mut text = Text::default();
+pub(super) fn text(state: &MonitorState, now: TimePoint, named: &[NamePattern], alerts: &AlertCounts) -> String {
+    let mut text = MetricsText::default();
     let locks = state.model.locks();
     text.one("lockkeeper_queues", "gauge", "Locks that have holders or waiters.", locks.len() as f64);
     text.family("lockkeeper_contenders", "gauge", "Holders and waiters of all locks.");
@@ -39,7 +39,8 @@ pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &A
     text.sample("lockkeeper_contenders", &[("state", "waiter")], waiters as f64);
     text.family("lockkeeper_deadlocks", "gauge", "Deadlocks, known or only possible.");
     for certainty in CERTAINTIES {
-        let is_known = |verdict: Verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
+        let is_known =
+            |verdict: DeadlockVerdict| matches!(verdict, DeadlockVerdict::Known | DeadlockVerdict::EndsSoon(_));
         let count = state.deadlocks.iter().filter(|judged| is_known(judged.verdict) == (certainty == "known"));
         text.sample("lockkeeper_deadlocks", &[("certainty", certainty)], count.count() as f64);
     }
@@ -48,7 +49,7 @@ pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &A
     let age = state.freshness.age(now.boot).map_or(f64::INFINITY, |age| age.as_secs_f64());
     let shown = "How long ago what is shown was true; infinite if nothing was seen.";
     text.one("lockkeeper_monitor_staleness_seconds", "gauge", shown, age);
-    let is_fresh = f64::from(u8::from(matches!(state.freshness, Freshness::Fresh(_))));
+    let is_fresh = f64::from(u8::from(matches!(state.freshness, ServiceFreshness::Fresh(_))));
     text.one("lockkeeper_monitor_fresh", "gauge", "1 while the service can be asked, else 0.", is_fresh);
     text.family("lockkeeper_monitor_alerts_total", "counter", "Alerts that were raised.");
     for (rule, count) in &alerts.raised {
@@ -61,7 +62,7 @@ pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &A
 }
 
 /// A metric of a lock: its name, what it is, and its value if it has one.
-type Metric = (&'static str, &'static str, fn(&KnownLock, Moment) -> Option<f64>);
+type Metric = (&'static str, &'static str, fn(&KnownLock, TimePoint) -> Option<f64>);
 
 const OF_LOCKS: [Metric; 4] = [
     ("lockkeeper_queue_holders", "Contenders that hold this lock.", |lock, _| Some(lock.holders().count() as f64)),
@@ -74,7 +75,7 @@ const OF_LOCKS: [Metric; 4] = [
     }),
 ];
 
-fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[NamePattern]) {
+fn of_locks(text: &mut MetricsText, state: &MonitorState, now: TimePoint, named: &[NamePattern]) {
     let is_named = |name: &str| named.iter().any(|pattern| pattern.matches(name));
     let chosen = || state.model.locks().iter().filter(|(name, _)| is_named(name.as_str()));
     let room = SERIES_MAX / OF_LOCKS.len();
@@ -92,9 +93,9 @@ fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[NamePattern]) 
 }
 
 #[derive(Default)]
-struct Text(String);
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -142,13 +143,13 @@ mod tests {
 
     use super::*;
 
-    fn at(seconds: u64) -> Moment {
+    fn at(seconds: u64) -> TimePoint {
         let boot = BootInstant::from_nanos(seconds * 1_000_000_000);
-        Moment { boot, unix: std::time::Duration::from_secs(1_000_000 + seconds) }
+        TimePoint { boot, unix: std::time::Duration::from_secs(1_000_000 + seconds) }
     }
 
-    fn state(locks: &[&str]) -> State {
-        let mut state = State::default();
+    fn state(locks: &[&str]) -> MonitorState {
+        let mut state = MonitorState::default();
         for lock in locks {
             let contender = |id: &str| ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
             let queue = vec![contender("a"), contender("b"), contender("c")];

@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use crate::output::{json_line, one_line};
 
 /// What a query asks for. One that is none is refused; what it says may be in the answer.
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct PlainQuery<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for PlainQuery<T> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
-use lockkeeper_monitor::alerts::{Alert, Desk, News, is_of_service};
+use lockkeeper_monitor::alerts::{Alert, AlertNews, Desk, is_of_service};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::sync::Notify;
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::alerting::SharedDesk;
 use super::operate::TOKEN_VARIABLE;
-use super::sender::Sender;
+use super::sender::AlertSender;
 use super::webhook::Poster;
 use crate::config::{Webhook, WebhookFormat};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::say;
 use crate::output::{ToldAlert, json_line, posted};
 
@@ -33,7 +33,7 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    pub(super) fn webhook(webhook: Webhook) -> Result<Self, Failure> {
+    pub(super) fn webhook(webhook: Webhook) -> Result<Self, CommandFailure> {
         let format = webhook.format;
         Ok(Self::Webhook(Poster::new(webhook)?, format))
     }
@@ -72,11 +72,11 @@ impl Receiver {
     }
 
     /// Tells until the future is dropped, and notifies whenever something was told.
-    pub(super) async fn run(&self, desk: &SharedDesk, sender: Option<&Sender>, told: &Notify) {
+    pub(super) async fn run(&self, desk: &SharedDesk, sender: Option<&AlertSender>, told: &Notify) {
         let mut is_down = false;
         let mut repeat = SystemClock.now().saturating_add(REPEAT_PERIOD);
         loop {
-            if sender.is_some_and(Sender::is_over) {
+            if sender.is_some_and(AlertSender::is_over) {
                 // Another monitor may lead by now.
                 desk.lock().follow();
             }
@@ -118,9 +118,9 @@ impl Receiver {
     }
 
     /// Returns what is to be told now with its number, and when something is to be told next.
-    fn due(&self, desk: &mut Desk, now: BootInstant) -> (Option<(u64, News)>, Option<BootInstant>) {
+    fn due(&self, desk: &mut Desk, now: BootInstant) -> (Option<(u64, AlertNews)>, Option<BootInstant>) {
         let sends = desk.sends();
-        let is_ours = |news: &News| sends || is_of_service(news);
+        let is_ours = |news: &AlertNews| sends || is_of_service(news);
         desk.outbox(self.key()).map_or((None, None), |outbox| {
             let due = outbox.due(now, is_ours).map(|(number, news)| (number, news.clone()));
             (due, outbox.next_try(now, is_ours))
@@ -144,8 +144,8 @@ impl Receiver {
         }
     }
 
-    async fn tell(&self, news: &News) -> Result<(), Untaken> {
-        let (News::Raised(alert) | News::Ended(alert)) = news else { return Ok(()) };
+    async fn tell(&self, news: &AlertNews) -> Result<(), Untaken> {
+        let (AlertNews::Raised(alert) | AlertNews::Ended(alert)) = news else { return Ok(()) };
         let now_unix = SystemClock.unix_time();
         let told = ToldAlert::new(&self.service, alert, now_unix);
         match &self.sink {

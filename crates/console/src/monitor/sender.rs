@@ -10,8 +10,8 @@ use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
 use lockkeeper::counter::{SharedValue, VALUE_BYTES_MAX, Value, ValueVersion};
 use lockkeeper::election::{Election, Leadership};
 use lockkeeper::{Advice, Error, Hold, Keeper, Result, Wait};
-use lockkeeper_monitor::Moment;
-use lockkeeper_monitor::alerts::{Notes, SENDERS};
+use lockkeeper_monitor::TimePoint;
+use lockkeeper_monitor::alerts::{AlertNotes, SENDERS};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -35,7 +35,7 @@ const FAILING_MAX: Duration = Duration::from_secs(30);
 
 /// A monitor as a candidate, and what it notes while it leads.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(super) struct AlertSender {
     election: Election,
     notes: SharedValue,
     lead: Mutex<Option<Lead>>,
@@ -46,7 +46,7 @@ pub(super) struct Sender {
 #[derive(Clone, Debug)]
 struct Lead {
     hold: Hold,
-    noted: Noted,
+    noted: NoteState,
     /// Since when notes fail.
     failing_since: Option<BootInstant>,
     is_warned: bool,
@@ -54,7 +54,7 @@ struct Lead {
 
 /// What stands in the service's notes, as far as we know.
 #[derive(Clone, Debug)]
-enum Noted {
+enum NoteState {
     /// This.
     Known(Option<ValueVersion>),
     /// This was to be replaced by that, and it is not known whether it was.
@@ -65,14 +65,14 @@ enum Noted {
 
 /// What became of a note.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum NoteOutcome {
     /// It is written; or no notes are kept, so that there is nothing to wait for.
     Written,
     /// It may be, later.
     NotNow,
 }
 
-impl Sender {
+impl AlertSender {
     /// Stands for election once it [runs](Self::run).
     pub(super) fn new(keeper: &Keeper) -> Result<Self> {
         let (election, notes) = (keeper.election(SENDERS)?, keeper.shared_value(SENDERS)?);
@@ -128,10 +128,10 @@ impl Sender {
     /// Sends while it leads; returns for how long it should not stand again.
     async fn send(&self, lead: Leadership, desk: &SharedDesk) -> Duration {
         let (left, noted) = match self.notes.get().await {
-            Ok(left) => (left.as_ref().and_then(read), Noted::Known(left.map(|left| left.version))),
+            Ok(left) => (left.as_ref().and_then(read), NoteState::Known(left.map(|left| left.version))),
             Err(error) if error.advice() == Advice::Permanent => {
                 self.warn(&error);
-                (None, Noted::Refused)
+                (None, NoteState::Refused)
             }
             Err(_) => return PAUSE,
         };
@@ -156,8 +156,8 @@ impl Sender {
     }
 
     /// Notes what is to be told, if this monitor leads.
-    pub(super) async fn note(&self, desk: &SharedDesk, now: Moment) -> Outcome {
-        let Some(lead) = locked(&self.lead).clone() else { return Outcome::Written };
+    pub(super) async fn note(&self, desk: &SharedDesk, now: TimePoint) -> NoteOutcome {
+        let Some(lead) = locked(&self.lead).clone() else { return NoteOutcome::Written };
         let (outcome, noted) = self.noted(desk, lead.noted.clone(), now).await;
         let mut present = locked(&self.lead);
         // It may have been lost meanwhile, and won again.
@@ -167,7 +167,7 @@ impl Sender {
             return outcome;
         };
         present.noted = noted;
-        if outcome == Outcome::Written {
+        if outcome == NoteOutcome::Written {
             (present.failing_since, present.is_warned) = (None, false);
             return outcome;
         }
@@ -183,17 +183,17 @@ impl Sender {
                 brief(FAILING_MAX)
             ));
         }
-        Outcome::Written
+        NoteOutcome::Written
     }
 
     /// Writes a note behind this one; returns what became of it, and what stands there then.
-    async fn noted(&self, desk: &SharedDesk, noted: Noted, now: Moment) -> (Outcome, Noted) {
+    async fn noted(&self, desk: &SharedDesk, noted: NoteState, now: TimePoint) -> (NoteOutcome, NoteState) {
         let version = match &noted {
-            Noted::Refused => return (Outcome::Written, noted),
-            Noted::Known(version) => *version,
-            Noted::Unsure(version, bytes) => match self.settled(*version, bytes).await {
+            NoteState::Refused => return (NoteOutcome::Written, noted),
+            NoteState::Known(version) => *version,
+            NoteState::Unsure(version, bytes) => match self.settled(*version, bytes).await {
                 Ok(version) => version,
-                Err(()) => return (Outcome::NotNow, noted),
+                Err(()) => return (NoteOutcome::NotNow, noted),
             },
         };
         let notes = desk.lock().notes_for_others(now);
@@ -201,17 +201,17 @@ impl Sender {
         match timeout(NOTE_TIME_MAX, self.notes.compare_and_set(version, &text)).await {
             Ok(Ok(Some(version))) => {
                 notes.note.into_iter().for_each(|note| desk.lock().hear(note));
-                (Outcome::Written, Noted::Known(Some(version)))
+                (NoteOutcome::Written, NoteState::Known(Some(version)))
             }
             Ok(Ok(None)) => {
                 self.overtaken.notify_one();
-                (Outcome::NotNow, Noted::Known(version))
+                (NoteOutcome::NotNow, NoteState::Known(version))
             }
             Ok(Err(error)) if error.advice() == Advice::Permanent => {
                 self.warn(&error);
-                (Outcome::Written, Noted::Refused)
+                (NoteOutcome::Written, NoteState::Refused)
             }
-            Ok(Err(_)) | Err(_) => (Outcome::NotNow, Noted::Unsure(version, text)),
+            Ok(Err(_)) | Err(_) => (NoteOutcome::NotNow, NoteState::Unsure(version, text)),
         }
     }
 
@@ -256,10 +256,10 @@ pub(super) fn warn_of_refusal(error: &Error) {
 }
 
 /// Reads a note; one of another version of this program is as good as none.
-fn read(value: &Value) -> Option<Notes> {
-    Notes::decode(&value.bytes, SENDERS).ok()
+fn read(value: &Value) -> Option<AlertNotes> {
+    AlertNotes::decode(&value.bytes, SENDERS).ok()
 }
 
-fn moment() -> Moment {
-    Moment { boot: SystemClock.now(), unix: SystemClock.unix_time() }
+fn moment() -> TimePoint {
+    TimePoint { boot: SystemClock.now(), unix: SystemClock.unix_time() }
 }

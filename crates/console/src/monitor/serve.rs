@@ -9,15 +9,15 @@ use sd_notify::NotifyState;
 
 use super::alerting::Alerting;
 use super::answers::router;
-use super::listener::Listener;
+use super::listener::MonitorListener;
 use super::operate::{Operating, PublicUrl, Token, routes as operating_routes};
 use super::page::{Pages, routes};
 use super::view::View;
 use crate::args::MonitorArgs;
 use crate::config::{Listen, MonitorSettings};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::manager::tell_manager;
-use crate::output::{Orders, say};
+use crate::output::{OrderCommands, say};
 
 /// A monitor whose options are checked, and that serves nothing yet.
 #[derive(Debug)]
@@ -32,14 +32,15 @@ pub struct Monitor {
 
 impl Monitor {
     /// Checks the options.
-    pub fn new(args: MonitorArgs) -> Result<Self, Failure> {
+    pub fn new(args: MonitorArgs) -> Result<Self, CommandFailure> {
         let MonitorArgs { listen, also, lock_metrics, state, operate, operate_token_file, public_url } = args;
         let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
-        let pattern =
-            |text: &String| NamePattern::new(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
+        let pattern = |text: &String| {
+            NamePattern::new(text).map_err(|what| CommandFailure::ours(format!("--lock-metrics: {what}")))
+        };
         let lock_metrics = lock_metrics.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
         let public = public_url.as_deref().map(PublicUrl::parse).transpose();
-        let public = public.map_err(|what| Failure::ours(format!("--public-url: {what}")))?;
+        let public = public.map_err(|what| CommandFailure::ours(format!("--public-url: {what}")))?;
         let token = operate.then(|| Token::load(operate_token_file.as_deref(), |name| std::env::var_os(name)));
         let token = token.transpose()?;
         Ok(Self { listen, scope, lock_metrics, state, public, token })
@@ -51,12 +52,12 @@ impl Monitor {
         self,
         keeper: &Keeper,
         settings: MonitorSettings,
-        orders: Orders,
+        orders: OrderCommands,
         stopping: impl Future<Output = &'static str>,
-    ) -> Result<u8, Failure> {
+    ) -> Result<u8, CommandFailure> {
         let Self { listen, scope, lock_metrics, state, public, token } = self;
         let service = keeper.service();
-        let listener = Listener::bind(&listen, public.clone())?;
+        let listener = MonitorListener::bind(&listen, public.clone())?;
         if token.is_some() {
             listener.require_secrecy()?;
         }
@@ -101,12 +102,13 @@ impl Monitor {
 }
 
 /// A number that no other monitor has, by all odds.
-fn epoch() -> Result<u64, Failure> {
-    getrandom::u64().map_err(|error| Failure::ours(format!("monitor: the system has no random numbers: {error}")))
+fn epoch() -> Result<u64, CommandFailure> {
+    getrandom::u64()
+        .map_err(|error| CommandFailure::ours(format!("monitor: the system has no random numbers: {error}")))
 }
 
-fn also_in(scope: Scope, name: &str) -> Result<Scope, Failure> {
-    let refuse = |what: String| Err(Failure::ours(format!("--also: {what}")));
+fn also_in(scope: Scope, name: &str) -> Result<Scope, CommandFailure> {
+    let refuse = |what: String| Err(CommandFailure::ours(format!("--also: {what}")));
     match QueueName::new(name) {
         Ok(_) if !name.starts_with('/') => refuse(format!(
             "`{name}` is no path; write it as /kazoo/locks/nightly; locks of the base are watched without it"

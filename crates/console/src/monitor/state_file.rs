@@ -7,9 +7,9 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use lockkeeper_monitor::alerts::Notes;
+use lockkeeper_monitor::alerts::AlertNotes;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::locked::locked;
 
 /// The longest file that is read and written, in bytes: the notes of some ten thousand alerts.
@@ -31,8 +31,8 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Reads the file, if it is there.
     /// Fails if nothing can be made of it: it stays as it is.
-    pub(crate) fn open(path: &Path, service: &str) -> Result<(Self, Option<Notes>), Failure> {
-        let refuse = |what: String| Failure::ours(format!("--state: {}: {what}", path.display()));
+    pub(crate) fn open(path: &Path, service: &str) -> Result<(Self, Option<AlertNotes>), CommandFailure> {
+        let refuse = |what: String| CommandFailure::ours(format!("--state: {}: {what}", path.display()));
         let Some(name) = path.file_name() else { return Err(refuse("it names no file".to_owned())) };
         let mut next = std::ffi::OsString::from(".");
         next.push(name);
@@ -41,7 +41,7 @@ impl StateFile {
         let Some(bytes) = read(path).map_err(|error| refuse(format!("cannot be read: {error}")))? else {
             return Ok((file, None));
         };
-        let notes = Notes::decode(&bytes, service).map_err(|error| {
+        let notes = AlertNotes::decode(&bytes, service).map_err(|error| {
             refuse(format!(
                 "it {error}; it is left as it is: name another file, or move it away, and what is wrong now is told \
                  again"

@@ -6,7 +6,7 @@ use lockkeeper::NamePattern;
 use lockkeeper_monitor::Collector;
 
 use super::alerting::Alerting;
-use crate::output::Orders;
+use crate::output::OrderCommands;
 
 #[derive(Debug)]
 pub(crate) struct View {
@@ -14,5 +14,5 @@ pub(crate) struct View {
     pub(crate) alerting: Arc<Alerting>,
     /// The locks that have series with their names.
     pub(crate) lock_metrics: Vec<NamePattern>,
-    pub(crate) orders: Orders,
+    pub(crate) orders: OrderCommands,
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::receiver::Untaken;
 use crate::config::Webhook;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// How long a webhook may take for an alert.
 const WEBHOOK_TIME_MAX: Duration = Duration::from_secs(10);
@@ -31,15 +31,15 @@ pub(crate) struct Poster {
 impl Poster {
     /// Reads the authorities that are trusted, if it is posted to over TLS.
     #[cfg(feature = "tls")]
-    pub(super) fn new(webhook: Webhook) -> Result<Self, Failure> {
+    pub(super) fn new(webhook: Webhook) -> Result<Self, CommandFailure> {
         let material = webhook.security.as_ref().map(|security| security.settings().read()).transpose();
-        let material = material.map_err(|error| Failure::ours(format!("monitor.webhook: {error:#}")))?;
+        let material = material.map_err(|error| CommandFailure::ours(format!("monitor.webhook: {error:#}")))?;
         let connector = material.map(|material| Connector::new(&material));
         Ok(Self { webhook, connector })
     }
 
     #[cfg(not(feature = "tls"))]
-    pub(super) fn new(webhook: Webhook) -> Result<Self, Failure> {
+    pub(super) fn new(webhook: Webhook) -> Result<Self, CommandFailure> {
         Ok(Self { webhook })
     }
 

@@ -11,4 +11,4 @@ mod seen;
 
 pub use operator::Operator;
 #[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use seen::{Order, Seen, Undone};
+pub(crate) use seen::{OperatorOrder, SeenContender, Undone};

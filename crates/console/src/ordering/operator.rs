@@ -6,7 +6,7 @@ use lockkeeper::backend::decide;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{ContenderInfo, FencingToken, Keeper, LockKind, QueueName};
 
-use crate::output::{self, Deed, Done, Who};
+use crate::output::{self, ContenderView, Deed, OrderReport};
 
 /// One lock, as an operator's orders see it.
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +71,12 @@ impl<'a> Operator<'a> {
     }
 
     /// Describes a contender as of now.
-    pub fn who(&self, info: &ContenderInfo) -> Who {
-        Who::new(info, SystemClock.unix_time())
+    pub fn who(&self, info: &ContenderInfo) -> ContenderView {
+        ContenderView::new(info, SystemClock.unix_time())
     }
 
     /// Returns what an order did, for the output.
-    pub fn done(&self, deed: Deed) -> Done {
-        Done::new(self.lock.as_str(), self.keeper.service(), deed)
+    pub fn done(&self, deed: Deed) -> OrderReport {
+        OrderReport::new(self.lock.as_str(), self.keeper.service(), deed)
     }
 }

@@ -7,28 +7,28 @@ use lockkeeper::{
 };
 
 use super::Operator;
-use crate::output::{Deed, Done};
+use crate::output::{Deed, OrderReport};
 
 /// A contender as the giver of an order saw it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct SeenContender {
     pub(crate) id: ContenderId,
     /// Its token, if the service shows it.
     pub(crate) token: Option<FencingToken>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Order {
+pub(crate) enum OperatorOrder {
     /// To ask one holder to give it up.
-    Revoke { holder: Seen, reason: Option<String> },
+    Revoke { holder: SeenContender, reason: Option<String> },
     /// To take it away from one holder, whose token must have been seen.
-    Break { holder: Seen },
+    Break { holder: SeenContender },
     /// To keep all contenders out, if none does yet. It meets no contender: it waits its turn for so long at most.
     /// While nothing in its queue tells as what it is used, it is frozen as `kind`, or else as a mutex: clients that
     /// use it as another kind fail then, and do not wait.
     Freeze { reason: String, wait: Duration, kind: Option<LockKind> },
     /// To remove one contender that freezes it, or waits to.
-    Thaw { freezer: Seen },
+    Thaw { freezer: SeenContender },
 }
 
 /// Why nothing was done, in one sentence that names the lock and the service.
@@ -43,7 +43,7 @@ pub(crate) enum Undone {
     Failed(Error),
 }
 
-impl Order {
+impl OperatorOrder {
     /// Returns its word, as the command for it is called.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Order {
     }
 
     /// Returns the contender that it is meant for; a freeze is meant for none.
-    pub(crate) const fn seen(&self) -> Option<&Seen> {
+    pub(crate) const fn seen(&self) -> Option<&SeenContender> {
         match self {
             Self::Revoke { holder: seen, .. } | Self::Break { holder: seen } | Self::Thaw { freezer: seen } => {
                 Some(seen)
@@ -66,7 +66,7 @@ impl Order {
 
     /// Does it. Dropping the future of a freeze that waits leaves the queue; another order may take effect all the
     /// same.
-    pub(crate) async fn carry_out(&self, keeper: &Keeper, lock: &QueueName) -> Result<Done, Undone> {
+    pub(crate) async fn carry_out(&self, keeper: &Keeper, lock: &QueueName) -> Result<OrderReport, Undone> {
         let operator = Operator::new(keeper, lock);
         let deed = match self {
             Self::Revoke { holder, reason } => revoke(keeper, lock, holder, reason.clone()).await,
@@ -93,13 +93,18 @@ impl Undone {
     }
 }
 
-impl Seen {
+impl SeenContender {
     fn is(&self, info: &ContenderInfo) -> bool {
         info.id == self.id && info.token == self.token
     }
 }
 
-async fn revoke(keeper: &Keeper, lock: &QueueName, seen: &Seen, reason: Option<String>) -> Result<Deed, Undone> {
+async fn revoke(
+    keeper: &Keeper,
+    lock: &QueueName,
+    seen: &SeenContender,
+    reason: Option<String>,
+) -> Result<Deed, Undone> {
     let operator = Operator::new(keeper, lock);
     let holders = operator.holders().await?;
     if !holders.iter().any(|one| seen.is(one)) {
@@ -111,7 +116,7 @@ async fn revoke(keeper: &Keeper, lock: &QueueName, seen: &Seen, reason: Option<S
     }
 }
 
-async fn break_lock(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Undone> {
+async fn break_lock(keeper: &Keeper, lock: &QueueName, seen: &SeenContender) -> Result<Deed, Undone> {
     let operator = Operator::new(keeper, lock);
     let Some(token) = seen.token else {
         let message = "the service shows no token of this holder, and only one with a token can be removed";
@@ -143,7 +148,7 @@ async fn freeze(
     }
 }
 
-async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Undone> {
+async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &SeenContender) -> Result<Deed, Undone> {
     let operator = Operator::new(keeper, lock);
     let queue = keeper.contenders(lock.as_str()).await?;
     let is_there = queue.iter().any(|one| one.frozen.is_some() && seen.is(one));
@@ -158,7 +163,7 @@ async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Un
 }
 
 /// Says that the holder that was seen is gone, and who holds the lock now.
-fn gone(operator: &Operator<'_>, seen: &Seen, holders: &[ContenderInfo]) -> Undone {
+fn gone(operator: &Operator<'_>, seen: &SeenContender, holders: &[ContenderInfo]) -> Undone {
     let token = seen.token.map(|token| format!(" with token {token}")).unwrap_or_default();
     let what = anew(seen, holders).unwrap_or_else(|| format!("{}{token} does not hold it any more", seen.id));
     let present = operator.present(holders);
@@ -166,7 +171,7 @@ fn gone(operator: &Operator<'_>, seen: &Seen, holders: &[ContenderInfo]) -> Undo
 }
 
 /// Says that a contender is there still, and has another token than the one that was seen.
-fn anew(seen: &Seen, contenders: &[ContenderInfo]) -> Option<String> {
+fn anew(seen: &SeenContender, contenders: &[ContenderInfo]) -> Option<String> {
     let known = contenders.iter().find(|one| one.id == seen.id && one.token != seen.token)?;
     let shown = |token: Option<FencingToken>| token.map_or_else(|| "none".to_owned(), |token| token.to_string());
     Some(format!(

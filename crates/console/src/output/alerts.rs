@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_monitor::alerts::{About, Alert, Finding, Outage};
-use lockkeeper_monitor::{Moment, State};
+use lockkeeper_monitor::alerts::{About, Alert, AlertFinding, Outage};
+use lockkeeper_monitor::{MonitorState, TimePoint};
 use serde::Serialize;
 
-use super::monitored::Seen;
+use super::monitored::AnswerAge;
 use super::text::{brief, one_line};
-use super::who::{Who, date, millis};
+use super::who::{ContenderView, date, millis};
 
 /// How many contenders of a deadlock its key names: no two deadlocks share one, and a header has its limits.
 const KEY_PARTS_MAX: usize = 2;
@@ -22,7 +22,7 @@ const OUTAGE_PART: Duration = Duration::from_secs(10 * 60);
 #[derive(Debug, Serialize)]
 pub(crate) struct FiringAlerts {
     service: String,
-    freshness: Seen,
+    freshness: AnswerAge,
     alerts: Vec<FiringAlert>,
 }
 
@@ -33,27 +33,32 @@ struct FiringAlert {
     began: String,
     summary: String,
     /// Who holds, where the alert is about a lock that is held.
-    holder: Option<Who>,
+    holder: Option<ContenderView>,
     waiters: Option<usize>,
     held_at_least_ms: Option<u64>,
 }
 
 impl FiringAlerts {
-    pub(crate) fn new(service: String, known: &State, now: Moment, alerts: impl Iterator<Item = Alert>) -> Self {
+    pub(crate) fn new(
+        service: String,
+        known: &MonitorState,
+        now: TimePoint,
+        alerts: impl Iterator<Item = Alert>,
+    ) -> Self {
         let alerts = alerts.map(|alert| FiringAlert::new(&alert, now.unix)).collect();
-        Self { service, freshness: Seen::new(known, now), alerts }
+        Self { service, freshness: AnswerAge::new(known, now), alerts }
     }
 }
 
 impl FiringAlert {
     fn new(alert: &Alert, now_unix: Duration) -> Self {
-        let who = |holder: &lockkeeper::ContenderInfo| Who::new(holder, now_unix).granted();
+        let who = |holder: &lockkeeper::ContenderInfo| ContenderView::new(holder, now_unix).granted();
         let (holder, waiters, held_at_least_ms) = match &alert.finding {
-            Finding::Held { holder, at_least, waiters, .. } => {
+            AlertFinding::Held { holder, at_least, waiters, .. } => {
                 (Some(who(holder)), Some(*waiters), Some(millis(*at_least)))
             }
-            Finding::Waiters { waiters, holder } => (holder.as_deref().map(who), Some(*waiters), None),
-            Finding::Jeopardy { holder, .. } => (Some(who(holder)), None, None),
+            AlertFinding::Waiters { waiters, holder } => (holder.as_deref().map(who), Some(*waiters), None),
+            AlertFinding::Jeopardy { holder, .. } => (Some(who(holder)), None, None),
             _ => (None, None, None),
         };
         Self {
@@ -70,31 +75,31 @@ impl FiringAlert {
 
 pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
     let lock = alert.about.lock().map_or("", |lock| lock.as_str());
-    let name = |holder: &lockkeeper::ContenderInfo| Who::new(holder, now_unix).at_length();
+    let name = |holder: &lockkeeper::ContenderInfo| ContenderView::new(holder, now_unix).at_length();
     one_line(&match &alert.finding {
-        Finding::Deadlock(judged) => {
+        AlertFinding::Deadlock(judged) => {
             let locks: Vec<_> = judged.deadlock.chain.iter().map(|link| link.lock.as_str()).collect();
             format!("deadlock: contenders of {} wait for each other", locks.join(", "))
         }
-        Finding::Held { holder, at_least, waiters, .. } => {
+        AlertFinding::Held { holder, at_least, waiters, .. } => {
             let wait = if *waiters == 1 { "waits" } else { "wait" };
             format!("{lock}: {} holds it for {} or longer, and {waiters} {wait}", name(holder), brief(*at_least))
         }
-        Finding::Waiters { waiters, holder: Some(holder) } => {
+        AlertFinding::Waiters { waiters, holder: Some(holder) } => {
             format!("{lock}: {waiters} wait for it; {} holds it", name(holder))
         }
-        Finding::Waiters { waiters, holder: None } => format!("{lock}: {waiters} wait for it"),
-        Finding::Lost { losses } => {
+        AlertFinding::Waiters { waiters, holder: None } => format!("{lock}: {waiters} wait for it"),
+        AlertFinding::Lost { losses } => {
             format!("{lock}: {losses} holders have lost it in the last ten minutes: they died, or were cut off")
         }
-        Finding::Jeopardy { holder, silent, timeout, .. } => format!(
+        AlertFinding::Jeopardy { holder, silent, timeout, .. } => format!(
             "{lock}: {} holds it and has given no sign of life for {}; after {} it loses the lock",
             name(holder),
             brief(*silent),
             brief(*timeout)
         ),
-        Finding::Said(said) => said.clone(),
-        Finding::Unreachable(trouble) => format!("the service cannot be asked: {trouble}"),
+        AlertFinding::Said(said) => said.clone(),
+        AlertFinding::Unreachable(trouble) => format!("the service cannot be asked: {trouble}"),
         _ => "something is wrong".to_owned(),
     })
 }
@@ -184,7 +189,7 @@ mod tests {
 
     /// The key of an outage that began so many seconds after 1970.
     fn of_outage(note: u64, number: u64, began: u64) -> String {
-        let finding = Finding::Unreachable("refused".to_owned());
+        let finding = AlertFinding::Unreachable("refused".to_owned());
         let mut alert = Alert::new(About::Unreachable, finding, Duration::from_secs(began));
         alert.outage = Some(Outage { note, number });
         key("zk://h", &alert)

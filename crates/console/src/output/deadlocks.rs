@@ -12,28 +12,28 @@ use std::time::Duration;
 
 use lockkeeper::ContenderInfo;
 use lockkeeper::clock::BootInstant;
-use lockkeeper_monitor::{self as monitor, Ahead, Certainty, Joined, Judged, Verdict};
+use lockkeeper_monitor::{self as monitor, AheadRole, Certainty, DeadlockVerdict, Dependence, Judged};
 use serde::Serialize;
 
 use super::text::{brief, one_line};
-use super::way_out::{Orders, WayOut};
-use super::who::{Who, millis};
+use super::way_out::{OrderCommands, WayOutRow};
+use super::who::{ContenderView, millis};
 #[cfg(feature = "monitor")]
 pub use found::Deadlocks;
 
 /// One deadlock.
 #[derive(Debug, Serialize)]
-pub(crate) struct Deadlock {
+pub(crate) struct DeadlockReport {
     verdict: &'static str,
     certainty: String,
     /// For how long it was seen.
     stands_ms: u64,
     /// After which time it ends by itself, if that is soon.
     ends_ms: Option<u64>,
-    chain: Vec<Link>,
-    core: Vec<Member>,
+    chain: Vec<LinkRow>,
+    core: Vec<MemberRow>,
     behind: usize,
-    way_out: WayOut,
+    way_out: WayOutRow,
     #[serde(skip)]
     headline: Headline,
 }
@@ -49,24 +49,24 @@ pub(crate) struct Headline {
 
 /// A wait, and what joins it with the next one.
 #[derive(Debug, Serialize)]
-struct Link {
+struct LinkRow {
     lock: String,
-    waiter: Who,
+    waiter: ContenderView,
     /// How many others stand between it and the one ahead.
     between: usize,
-    state: State,
+    state: BlockerState,
     /// Of a semaphore, how many permits are held, each of which would do.
     permits: Option<usize>,
-    ahead: Who,
+    ahead: ContenderView,
     joined: &'static str,
     #[serde(skip)]
-    joined_by: Joined,
+    joined_by: Dependence,
 }
 
 /// What the contender ahead of a waiter does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum State {
+enum BlockerState {
     Holds,
     HasPermit,
     Waits,
@@ -74,21 +74,21 @@ enum State {
 
 /// One of those that block each other.
 #[derive(Debug, Serialize)]
-struct Member {
+struct MemberRow {
     lock: String,
     id: String,
 }
 
-impl Deadlock {
-    pub(crate) fn new(judged: &Judged, orders: &Orders, now: BootInstant, now_unix: Duration) -> Self {
+impl DeadlockReport {
+    pub(crate) fn new(judged: &Judged, orders: &OrderCommands, now: BootInstant, now_unix: Duration) -> Self {
         let Judged { deadlock, verdict, since, .. } = judged;
         let (word, ends) = match verdict {
-            Verdict::Known => ("known", None),
-            Verdict::EndsSoon(left) => ("ends-soon", Some(*left)),
-            Verdict::Unconfirmed => ("unconfirmed", None),
+            DeadlockVerdict::Known => ("known", None),
+            DeadlockVerdict::EndsSoon(left) => ("ends-soon", Some(*left)),
+            DeadlockVerdict::Unconfirmed => ("unconfirmed", None),
             _ => ("possible", None),
         };
-        let member = |(lock, id): &(lockkeeper::QueueName, lockkeeper::ContenderId)| Member {
+        let member = |(lock, id): &(lockkeeper::QueueName, lockkeeper::ContenderId)| MemberRow {
             lock: lock.as_str().to_owned(),
             id: id.to_string(),
         };
@@ -97,10 +97,10 @@ impl Deadlock {
             certainty: deadlock.certainty.to_string(),
             stands_ms: millis(now.saturating_duration_since(*since)),
             ends_ms: ends.map(millis),
-            chain: deadlock.chain.iter().map(|link| Link::new(link, now_unix)).collect(),
+            chain: deadlock.chain.iter().map(|link| LinkRow::new(link, now_unix)).collect(),
             core: deadlock.core.iter().map(member).collect(),
             behind: deadlock.behind,
-            way_out: WayOut::new(&deadlock.way_out, orders, now_unix),
+            way_out: WayOutRow::new(&deadlock.way_out, orders, now_unix),
             headline: Headline::new(deadlock, *verdict),
         }
     }
@@ -121,21 +121,21 @@ impl Deadlock {
     }
 }
 
-impl Link {
-    fn new(link: &monitor::Link, now_unix: Duration) -> Self {
+impl LinkRow {
+    fn new(link: &monitor::ChainLink, now_unix: Duration) -> Self {
         let (state, permits) = match link.state {
-            Ahead::HasPermit(permits) => (State::HasPermit, Some(permits)),
-            Ahead::Waits => (State::Waits, None),
-            _ => (State::Holds, None),
+            AheadRole::HasPermit(permits) => (BlockerState::HasPermit, Some(permits)),
+            AheadRole::Waits => (BlockerState::Waits, None),
+            _ => (BlockerState::Holds, None),
         };
-        let ahead = Who::new(&link.ahead, now_unix);
+        let ahead = ContenderView::new(&link.ahead, now_unix);
         Self {
             lock: link.lock.as_str().to_owned(),
-            waiter: Who::new(&link.waiter, now_unix),
+            waiter: ContenderView::new(&link.waiter, now_unix),
             between: link.between,
             state,
             permits,
-            ahead: if state == State::Waits { ahead } else { ahead.granted() },
+            ahead: if state == BlockerState::Waits { ahead } else { ahead.granted() },
             joined: word(link.joined),
             joined_by: link.joined,
         }
@@ -153,18 +153,18 @@ impl Link {
         };
         let who = ahead.at_length();
         let ahead = match (self.state, self.permits) {
-            (State::Waits, _) => format!("{who} is ahead of it"),
-            (State::HasPermit, Some(permits)) if permits > 1 => {
+            (BlockerState::Waits, _) => format!("{who} is ahead of it"),
+            (BlockerState::HasPermit, Some(permits)) if permits > 1 => {
                 format!("{who} has one of its {permits} permits, of which none comes back")
             }
-            (State::HasPermit, _) => format!("{who} has its only permit"),
-            (State::Holds, _) => format!("{who} holds it"),
+            (BlockerState::HasPermit, _) => format!("{who} has its only permit"),
+            (BlockerState::Holds, _) => format!("{who} holds it"),
         };
         let joined = match self.joined_by {
-            Joined::Itself => format!("and waits in {next}."),
-            Joined::Within => format!("and {next}. runs under it"),
-            Joined::OwnerKey => format!("and is of one owner key with {next}."),
-            Joined::Run => format!("and runs under the same lock as {next}."),
+            Dependence::Itself => format!("and waits in {next}."),
+            Dependence::Within => format!("and {next}. runs under it"),
+            Dependence::OwnerKey => format!("and is of one owner key with {next}."),
+            Dependence::Run => format!("and runs under the same lock as {next}."),
             _ => format!("and is of one {} with {next}.", self.joined),
         };
         one_line(&format!("{} waits for {lock}{since}{behind}; {ahead}, {joined}", waiter.at_length()))
@@ -172,13 +172,15 @@ impl Link {
 }
 
 impl Headline {
-    fn new(deadlock: &monitor::Deadlock, verdict: Verdict) -> Self {
+    fn new(deadlock: &monitor::Deadlock, verdict: DeadlockVerdict) -> Self {
         let reason = reason(deadlock);
         let known = || format!("deadlock, known by {reason}");
         let (begin, left, end) = match verdict {
-            Verdict::Known => (known(), None, ""),
-            Verdict::EndsSoon(left) => (known() + "; it ends by itself in ", Some(left), ", when a waiter gives up"),
-            Verdict::Unconfirmed => {
+            DeadlockVerdict::Known => (known(), None, ""),
+            DeadlockVerdict::EndsSoon(left) => {
+                (known() + "; it ends by itself in ", Some(left), ", when a waiter gives up")
+            }
+            DeadlockVerdict::Unconfirmed => {
                 (format!("deadlock by {reason}, not confirmed: it was seen once, so look again"), None, "")
             }
             _ => (format!("possible deadlock: no more is known than {reason}"), None, ""),
@@ -213,12 +215,12 @@ fn in_chain(deadlock: &monitor::Deadlock) -> usize {
 
 /// Says what the weakest link of a deadlock is known by.
 fn reason(deadlock: &monitor::Deadlock) -> &'static str {
-    let weakest = deadlock.chain.iter().map(|link| link.joined).max().unwrap_or(Joined::Itself);
+    let weakest = deadlock.chain.iter().map(|link| link.joined).max().unwrap_or(Dependence::Itself);
     match deadlock.certainty {
         Certainty::SameOwner => match weakest {
-            Joined::Within => "the enclosing run",
-            Joined::OwnerKey => "the same owner key",
-            Joined::Thread => "the same thread",
+            Dependence::Within => "the enclosing run",
+            Dependence::OwnerKey => "the same owner key",
+            Dependence::Thread => "the same thread",
             _ => "the same owner",
         },
         Certainty::SameTask => "the same task",
@@ -229,15 +231,15 @@ fn reason(deadlock: &monitor::Deadlock) -> &'static str {
 }
 
 /// The word for what joins two waits, in JSON.
-const fn word(joined: Joined) -> &'static str {
+const fn word(joined: Dependence) -> &'static str {
     match joined {
-        Joined::Itself => "itself",
-        Joined::Within => "within",
-        Joined::OwnerKey => "owner-key",
-        Joined::Thread => "thread",
-        Joined::Task => "task",
-        Joined::Run => "run",
-        Joined::Process => "process",
+        Dependence::Itself => "itself",
+        Dependence::Within => "within",
+        Dependence::OwnerKey => "owner-key",
+        Dependence::Thread => "thread",
+        Dependence::Task => "task",
+        Dependence::Run => "run",
+        Dependence::Process => "process",
         _ => "session",
     }
 }

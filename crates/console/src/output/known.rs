@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::QueueName;
 use lockkeeper::backend::Part;
-use lockkeeper_monitor::{Judged, KnownContender, KnownLock, Moment, State, Verdict, Way};
+use lockkeeper_monitor::{CollectionMode, DeadlockVerdict, Judged, KnownContender, KnownLock, MonitorState, TimePoint};
 
 use super::locks::kind;
 use super::who::date;
@@ -13,16 +13,16 @@ use super::who::date;
 pub(crate) const NAMED_MAX: usize = 3;
 
 /// After which age what is known is too old to be relied on: a few looks, or a few seconds.
-pub(crate) fn age_max(way: Way) -> Duration {
+pub(crate) fn age_max(way: CollectionMode) -> Duration {
     const AGE_MAX: Duration = Duration::from_secs(5);
     match way {
-        Way::Looks(period) => AGE_MAX.max(period * 3),
+        CollectionMode::Looks(period) => AGE_MAX.max(period * 3),
         _ => AGE_MAX,
     }
 }
 
 /// For how long a contender holds, and whether it may hold for longer than that.
-pub(crate) fn held(contender: &KnownContender, now: Moment) -> Option<(Duration, bool)> {
+pub(crate) fn held(contender: &KnownContender, now: TimePoint) -> Option<(Duration, bool)> {
     /// Less than this is not worth a mark.
     const UNSURE: Duration = Duration::from_secs(2);
     let least = contender.held_at_least(now)?;
@@ -31,16 +31,16 @@ pub(crate) fn held(contender: &KnownContender, now: Moment) -> Option<(Duration,
 }
 
 /// For how long a lock is held by the one that holds it longest, as [`held`] says it of one.
-pub(crate) fn longest_hold(lock: &KnownLock, now: Moment) -> Option<(Duration, bool)> {
+pub(crate) fn longest_hold(lock: &KnownLock, now: TimePoint) -> Option<(Duration, bool)> {
     lock.holders().max_by_key(|holder| holder.held_at_least(now)).and_then(|holder| held(holder, now))
 }
 
-pub(crate) fn oldest_wait(lock: &KnownLock, now: Moment) -> Option<Duration> {
+pub(crate) fn oldest_wait(lock: &KnownLock, now: TimePoint) -> Option<Duration> {
     lock.waiters().map(|waiter| waiter.age(now)).max()
 }
 
 /// How many wait for any lock, and for how long the one that waits longest, for which.
-pub(crate) fn all_waits(state: &State, now: Moment) -> (usize, Option<(Duration, &QueueName)>) {
+pub(crate) fn all_waits(state: &MonitorState, now: TimePoint) -> (usize, Option<(Duration, &QueueName)>) {
     let (mut waiting, mut longest): (usize, Option<(Duration, &QueueName)>) = (0, None);
     for (name, lock) in state.model.locks() {
         waiting += lock.waiters().count();
@@ -77,9 +77,9 @@ pub(crate) fn frozen(lock: &KnownLock) -> Option<(&KnownContender, &str, usize)>
 }
 
 /// The deadlocks that are told: those that are sure, and those that may be none.
-pub(crate) fn told_deadlocks(state: &State) -> (Vec<&Judged>, Vec<&Judged>) {
-    let told = state.deadlocks.iter().filter(|judged| judged.verdict != Verdict::Unconfirmed);
-    told.partition(|judged| judged.verdict != Verdict::Possible)
+pub(crate) fn told_deadlocks(state: &MonitorState) -> (Vec<&Judged>, Vec<&Judged>) {
+    let told = state.deadlocks.iter().filter(|judged| judged.verdict != DeadlockVerdict::Unconfirmed);
+    told.partition(|judged| judged.verdict != DeadlockVerdict::Possible)
 }
 
 /// The locks of a deadlock; a semaphore may be among them twice.

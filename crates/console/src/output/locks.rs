@@ -8,7 +8,7 @@ use lockkeeper::{ContenderInfo, Mode};
 use serde::Serialize;
 
 use super::text::{one_line, table};
-use super::who::Who;
+use super::who::ContenderView;
 
 /// How many holders a line of `ls` names; the rest is counted.
 const NAMED_MAX: usize = 3;
@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 3;
 pub struct ListedLock {
     name: String,
     kind: Option<&'static str>,
-    holders: Vec<Contender>,
+    holders: Vec<ContenderEntry>,
     waiters: usize,
 }
 
@@ -28,20 +28,20 @@ pub struct ShownLock {
     name: String,
     kind: Option<&'static str>,
     service: String,
-    contenders: Vec<Contender>,
+    contenders: Vec<ContenderEntry>,
 }
 
 #[derive(Debug, Serialize)]
-struct Contender {
+struct ContenderEntry {
     position: usize,
-    state: State,
+    state: EntryState,
     #[serde(flatten)]
-    who: Who,
+    who: ContenderView,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum EntryState {
     Holder,
     Waiter,
 }
@@ -50,7 +50,7 @@ impl ListedLock {
     /// Describes the queue of a lock as seen at `now_unix`.
     pub fn new(name: &str, queue: &[ContenderInfo], now_unix: Duration) -> Self {
         let (holders, waiters): (Vec<_>, Vec<_>) =
-            contenders(queue, now_unix).into_iter().partition(|contender| contender.state == State::Holder);
+            contenders(queue, now_unix).into_iter().partition(|contender| contender.state == EntryState::Holder);
         Self { name: name.to_owned(), kind: kind(queue), holders, waiters: waiters.len() }
     }
 }
@@ -77,8 +77,8 @@ impl ShownLock {
         if contenders.iter().any(|contender| contender.who.note().is_some()) {
             title.push("NOTE".to_owned());
         }
-        let row = |(contender, caller): (&Contender, Option<String>)| {
-            let state = if contender.state == State::Holder { "holder" } else { "waiter" };
+        let row = |(contender, caller): (&ContenderEntry, Option<String>)| {
+            let state = if contender.state == EntryState::Holder { "holder" } else { "waiter" };
             let token = contender.who.token.clone().unwrap_or_else(|| "-".to_owned());
             let position = contender.position.to_string();
             let mut row = vec![position, state.to_owned(), contender.who.mode.to_owned(), token, contender.who.age()];
@@ -107,12 +107,12 @@ impl ShownLock {
 }
 
 /// Says of each contender whose it is. A flow of control is named where it tells the contenders of one process apart.
-fn callers(contenders: &[Contender]) -> Vec<Option<String>> {
+fn callers(contenders: &[ContenderEntry]) -> Vec<Option<String>> {
     let mut of_process = BTreeMap::<&str, usize>::new();
     for process in contenders.iter().filter_map(|contender| contender.who.process.as_deref()) {
         *of_process.entry(process).or_default() += 1;
     }
-    let caller = |Contender { who, .. }: &Contender| {
+    let caller = |ContenderEntry { who, .. }: &ContenderEntry| {
         let others = who.process.as_deref().and_then(|process| of_process.get(process)).is_some_and(|&count| count > 1);
         who.caller(who.flow.as_deref().filter(|_| others))
     };
@@ -158,11 +158,11 @@ pub(crate) fn kind<'a>(queue: impl IntoIterator<Item = &'a ContenderInfo>) -> Op
     kind
 }
 
-fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<Contender> {
+fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<ContenderEntry> {
     let contender = |(position, (info, holds)): (usize, (&ContenderInfo, bool))| {
-        let who = Who::new(info, now_unix);
-        let (state, who) = if holds { (State::Holder, who.granted()) } else { (State::Waiter, who) };
-        Contender { position: position + 1, state, who }
+        let who = ContenderView::new(info, now_unix);
+        let (state, who) = if holds { (EntryState::Holder, who.granted()) } else { (EntryState::Waiter, who) };
+        ContenderEntry { position: position + 1, state, who }
     };
     queue.iter().zip(decide::holders(queue)).enumerate().map(contender).collect()
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::{About, Alert, Rule};
-use lockkeeper_monitor::{KnownLock, State, Verdict};
+use lockkeeper_monitor::{DeadlockVerdict, KnownLock, MonitorState};
 
 use super::known::{freezer, locks_of};
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Mark {
+pub(crate) enum LockMark {
     #[default]
     None,
     /// No waiter is granted it until it is thawed.
@@ -20,7 +20,7 @@ pub(crate) enum Mark {
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(crate) struct Marks {
+pub(crate) struct LockMarks {
     deadlocked: BTreeSet<QueueName>,
     /// Of those that end by themselves soon; these are among the deadlocked ones too.
     ending: BTreeSet<QueueName>,
@@ -41,15 +41,15 @@ pub(crate) const fn tag(rule: Rule) -> &'static str {
     }
 }
 
-impl Marks {
-    pub(crate) fn new(state: &State, firing: &[Alert]) -> Self {
-        let locks_of = |is_so: fn(Verdict) -> bool| {
+impl LockMarks {
+    pub(crate) fn new(state: &MonitorState, firing: &[Alert]) -> Self {
+        let locks_of = |is_so: fn(DeadlockVerdict) -> bool| {
             let judged = state.deadlocks.iter().filter(move |judged| is_so(judged.verdict));
             judged.flat_map(locks_of).collect()
         };
-        let deadlocked = locks_of(|verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_)));
-        let ending = locks_of(|verdict| matches!(verdict, Verdict::EndsSoon(_)));
-        let doubtful = locks_of(|verdict| verdict == Verdict::Possible);
+        let deadlocked = locks_of(|verdict| matches!(verdict, DeadlockVerdict::Known | DeadlockVerdict::EndsSoon(_)));
+        let ending = locks_of(|verdict| matches!(verdict, DeadlockVerdict::EndsSoon(_)));
+        let doubtful = locks_of(|verdict| verdict == DeadlockVerdict::Possible);
         // Of several the last one counts: a holder that is silent now comes before what was.
         let told = firing.iter().filter_map(|alert| match &alert.about {
             About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) => {
@@ -62,19 +62,19 @@ impl Marks {
     }
 
     /// Returns how a lock is marked: by the worst that is wrong with it.
-    pub(crate) fn of(&self, name: &QueueName, lock: &KnownLock) -> Mark {
+    pub(crate) fn of(&self, name: &QueueName, lock: &KnownLock) -> LockMark {
         if self.deadlocked.contains(name) {
-            return Mark::Deadlock;
+            return LockMark::Deadlock;
         }
         if freezer(lock).is_some() {
-            return Mark::Frozen;
+            return LockMark::Frozen;
         }
-        self.told.get(name).map_or(Mark::None, |words| Mark::Told(words))
+        self.told.get(name).map_or(LockMark::None, |words| LockMark::Told(words))
     }
 }
 
 #[cfg(feature = "monitor")]
-impl Marks {
+impl LockMarks {
     pub(crate) fn has(&self, lock: &QueueName) -> bool {
         self.deadlocked.contains(lock) || self.told.contains_key(lock)
     }
@@ -95,7 +95,7 @@ mod tests {
     use std::time::Duration;
 
     use lockkeeper::ContenderId;
-    use lockkeeper_monitor::alerts::Finding;
+    use lockkeeper_monitor::alerts::AlertFinding;
 
     use super::*;
 
@@ -103,9 +103,9 @@ mod tests {
         QueueName::new(name).unwrap()
     }
 
-    fn marks(abouts: Vec<About>) -> Marks {
-        let firing = |about| Alert::new(about, Finding::Said("wrong".to_owned()), Duration::ZERO);
-        Marks::new(&State::default(), &abouts.into_iter().map(firing).collect::<Vec<_>>())
+    fn marks(abouts: Vec<About>) -> LockMarks {
+        let firing = |about| Alert::new(about, AlertFinding::Said("wrong".to_owned()), Duration::ZERO);
+        LockMarks::new(&MonitorState::default(), &abouts.into_iter().map(firing).collect::<Vec<_>>())
     }
 
     #[test]
@@ -119,15 +119,15 @@ mod tests {
             assert!(marks.has(&lock("a")) && !marks.has(&lock("b")));
         }
         assert_eq!(held.differing(&lost), BTreeSet::from([lock("a")]));
-        assert_eq!(held.differing(&Marks::default()), BTreeSet::from([lock("a")]));
+        assert_eq!(held.differing(&LockMarks::default()), BTreeSet::from([lock("a")]));
         assert!(held.differing(&held).is_empty());
     }
 
     #[test]
     fn a_deadlock_that_ends_soon_is_marked_apart_from_one_that_does_not() {
-        let (known, soon) = (Marks::default(), BTreeSet::from([lock("a")]));
-        let known = Marks { deadlocked: soon.clone(), ..known };
-        let ending = Marks { ending: soon.clone(), ..known.clone() };
+        let (known, soon) = (LockMarks::default(), BTreeSet::from([lock("a")]));
+        let known = LockMarks { deadlocked: soon.clone(), ..known };
+        let ending = LockMarks { ending: soon.clone(), ..known.clone() };
         assert_eq!(known.differing(&ending), soon);
     }
 }

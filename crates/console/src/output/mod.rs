@@ -35,7 +35,7 @@ mod who;
 #[cfg(feature = "monitor")]
 pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
 #[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use deadlocks::Deadlock;
+pub(crate) use deadlocks::DeadlockReport;
 #[cfg(feature = "monitor")]
 pub use deadlocks::Deadlocks;
 #[cfg(feature = "monitor")]
@@ -47,17 +47,17 @@ pub use locks::{ListedLock, ShownLock, list};
 #[cfg(feature = "monitor")]
 pub(crate) use marks::tag;
 #[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use marks::{Mark, Marks};
+pub(crate) use marks::{LockMark, LockMarks};
 #[cfg(feature = "monitor")]
-pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen};
-pub use orders::{Deed, Done};
+pub(crate) use monitored::{AnswerAge, EventList, MonitoredLocks, MonitoredQueue};
+pub use orders::{Deed, OrderReport};
 pub use printing::{json_line, print, print_json, say, write};
 #[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
 pub use text::{brief, one_line, table};
 #[cfg(any(feature = "monitor", feature = "top"))]
-pub use way_out::{Orders, shell_line};
-pub use who::Who;
+pub use way_out::{OrderCommands, shell_line};
+pub use who::ContenderView;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use who::date;
 #[cfg(feature = "monitor")]

@@ -1,17 +1,19 @@
 //! Locks as a monitor knows them, in the shapes of its HTTP answers. A contender has the fields of `show --json`, and
 //! since when it holds as far as that was seen.
 
-use lockkeeper_monitor::{Freshness, KnownContender, KnownLock, Moment, SeenEvent, State as Known, Way};
+use lockkeeper_monitor::{
+    CollectionMode, KnownContender, KnownLock, MonitorState, SeenEvent, ServiceFreshness, TimePoint,
+};
 use serde::Serialize;
 
 use super::known::{kind_of, oldest_wait};
-use super::locks::State;
-use super::who::{Who, date, millis};
+use super::locks::EntryState;
+use super::who::{ContenderView, date, millis};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct MonitoredLocks {
     service: String,
-    freshness: Seen,
+    freshness: AnswerAge,
     /// How many there are that were asked for, also beyond those that are listed.
     total: usize,
     locks: Vec<MonitoredLock>,
@@ -21,7 +23,7 @@ pub(crate) struct MonitoredLocks {
 
 /// How old an answer may be.
 #[derive(Debug, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct AnswerAge {
     state: &'static str,
     /// How long ago the answer was true; `null` if nothing was seen yet.
     seen_ms_ago: Option<u64>,
@@ -46,7 +48,7 @@ struct MonitoredLock {
 #[derive(Debug, Serialize)]
 pub(crate) struct MonitoredQueue {
     service: String,
-    freshness: Seen,
+    freshness: AnswerAge,
     name: String,
     kind: Option<&'static str>,
     permits: Option<u32>,
@@ -56,9 +58,9 @@ pub(crate) struct MonitoredQueue {
 #[derive(Debug, Serialize)]
 struct MonitoredContender {
     position: usize,
-    state: State,
+    state: EntryState,
     #[serde(flatten)]
-    who: Who,
+    who: ContenderView,
     /// How long it was seen to hold.
     held_at_least_ms: Option<u64>,
     /// It does not hold longer than this.
@@ -67,33 +69,33 @@ struct MonitoredContender {
 
 /// What has happened, as `/api/events` tells it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Events {
+pub(crate) struct EventList {
     service: String,
-    freshness: Seen,
-    events: Vec<Event>,
+    freshness: AnswerAge,
+    events: Vec<EventRow>,
     /// The number from which on to ask next.
     next_from: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Event {
+struct EventRow {
     number: u64,
     at: String,
     lock: String,
     event: &'static str,
-    contender: Who,
+    contender: ContenderView,
 }
 
-impl Seen {
-    pub(crate) fn new(known: &Known, now: Moment) -> Self {
+impl AnswerAge {
+    pub(crate) fn new(known: &MonitorState, now: TimePoint) -> Self {
         let age = known.freshness.age(now.boot);
         let (state, stale_since) = match known.freshness {
-            Freshness::Fresh(_) => ("fresh", None),
-            Freshness::Stale(..) => ("stale", age.map(|age| date(now.unix.saturating_sub(age)))),
+            ServiceFreshness::Fresh(_) => ("fresh", None),
+            ServiceFreshness::Stale(..) => ("stale", age.map(|age| date(now.unix.saturating_sub(age)))),
             _ => ("unseen", None),
         };
         let period_ms = match known.way {
-            Way::Looks(period) => Some(millis(period)),
+            CollectionMode::Looks(period) => Some(millis(period)),
             _ => None,
         };
         let trouble = known.freshness.trouble().map(|error| format!("{error:#}"));
@@ -105,8 +107,8 @@ impl MonitoredLocks {
     /// Lists the locks whose names begin with `prefix` and come after `after`, at most so many.
     pub(crate) fn new(
         service: String,
-        known: &Known,
-        now: Moment,
+        known: &MonitorState,
+        now: TimePoint,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
@@ -125,14 +127,14 @@ impl MonitoredLocks {
             }
         }
         let next_after = locks.last().filter(|_| is_cut).map(|last| last.name.clone());
-        Self { service, freshness: Seen::new(known, now), total, locks, next_after }
+        Self { service, freshness: AnswerAge::new(known, now), total, locks, next_after }
     }
 }
 
 impl MonitoredLock {
-    fn new(name: &str, lock: &KnownLock, now: Moment) -> Self {
+    fn new(name: &str, lock: &KnownLock, now: TimePoint) -> Self {
         let (holders, waiters): (Vec<_>, Vec<_>) =
-            contenders(lock, now).into_iter().partition(|contender| contender.state == State::Holder);
+            contenders(lock, now).into_iter().partition(|contender| contender.state == EntryState::Holder);
         Self {
             name: name.to_owned(),
             kind: kind_of(lock),
@@ -146,10 +148,16 @@ impl MonitoredLock {
 
 impl MonitoredQueue {
     /// Shows a lock; one without contenders is free.
-    pub(crate) fn new(service: String, known: &Known, now: Moment, name: &str, lock: Option<&KnownLock>) -> Self {
+    pub(crate) fn new(
+        service: String,
+        known: &MonitorState,
+        now: TimePoint,
+        name: &str,
+        lock: Option<&KnownLock>,
+    ) -> Self {
         Self {
             service,
-            freshness: Seen::new(known, now),
+            freshness: AnswerAge::new(known, now),
             name: name.to_owned(),
             kind: lock.and_then(kind_of),
             permits: lock.and_then(|lock| lock.permits),
@@ -158,32 +166,32 @@ impl MonitoredQueue {
     }
 }
 
-impl Events {
+impl EventList {
     /// Tells of events, the oldest first.
     pub(crate) fn new<'a>(
         service: String,
-        known: &Known,
-        now: Moment,
+        known: &MonitorState,
+        now: TimePoint,
         events: impl Iterator<Item = &'a SeenEvent>,
         next_from: u64,
     ) -> Self {
-        let event = |event: &SeenEvent| Event {
+        let event = |event: &SeenEvent| EventRow {
             number: event.number,
             at: date(event.at_unix),
             lock: event.lock.as_str().to_owned(),
             event: event.kind.as_str(),
-            contender: Who::new(&event.contender, event.at_unix),
+            contender: ContenderView::new(&event.contender, event.at_unix),
         };
-        Self { service, freshness: Seen::new(known, now), events: events.map(event).collect(), next_from }
+        Self { service, freshness: AnswerAge::new(known, now), events: events.map(event).collect(), next_from }
     }
 }
 
-fn contenders(lock: &KnownLock, now: Moment) -> Vec<MonitoredContender> {
+fn contenders(lock: &KnownLock, now: TimePoint) -> Vec<MonitoredContender> {
     let contender = |(position, one): (usize, &KnownContender)| {
-        let who = Who::new(&one.info, now.unix);
+        let who = ContenderView::new(&one.info, now.unix);
         let (state, who) = match one.hold {
-            Some(_) => (State::Holder, who.granted()),
-            None => (State::Waiter, who),
+            Some(_) => (EntryState::Holder, who.granted()),
+            None => (EntryState::Waiter, who),
         };
         MonitoredContender {
             position: position + 1,

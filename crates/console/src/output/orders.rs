@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::text::one_line;
-use super::who::Who;
+use super::who::ContenderView;
 
 /// What an order has done to a lock.
 #[derive(Debug, Serialize)]
-pub struct Done {
+pub struct OrderReport {
     name: String,
     service: String,
     #[serde(flatten)]
@@ -21,28 +21,28 @@ pub enum Deed {
     /// Holders were asked to give it up.
     Revoked {
         /// Those who were asked.
-        asked: Vec<Who>,
+        asked: Vec<ContenderView>,
         /// Whether all of them have, by now.
         given_up: bool,
     },
     /// A holder has lost it.
     Broken {
         /// The former holder.
-        broken: Who,
+        broken: ContenderView,
     },
     /// All contenders are kept out.
     Frozen {
         /// The contender that freezes it.
-        frozen: Who,
+        frozen: ContenderView,
     },
     /// Contenders may take it again.
     Thawed {
         /// What had frozen it or waited to.
-        thawed: Vec<Who>,
+        thawed: Vec<ContenderView>,
     },
 }
 
-impl Done {
+impl OrderReport {
     /// Describes a deed at a lock of a service.
     pub fn new(name: &str, service: String, deed: Deed) -> Self {
         Self { name: name.to_owned(), service, deed }
@@ -51,7 +51,7 @@ impl Done {
     /// Returns it as text.
     pub fn text(&self) -> String {
         let Self { name, service, deed } = self;
-        let names = |list: &[Who]| list.iter().map(Who::name).collect::<Vec<_>>().join(", ");
+        let names = |list: &[ContenderView]| list.iter().map(ContenderView::name).collect::<Vec<_>>().join(", ");
         let done = match deed {
             Deed::Revoked { asked, .. } if asked.is_empty() => ": there is no holder to ask".to_owned(),
             Deed::Revoked { asked, given_up } => {
@@ -65,7 +65,7 @@ impl Done {
             }
             Deed::Thawed { thawed } if thawed.is_empty() => " is not frozen".to_owned(),
             Deed::Thawed { thawed } => {
-                let reasons: Vec<_> = thawed.iter().filter_map(Who::frozen).collect();
+                let reasons: Vec<_> = thawed.iter().filter_map(ContenderView::frozen).collect();
                 format!(" is thawed; it was frozen by {}: {}", names(thawed), reasons.join("; "))
             }
         };

@@ -5,11 +5,11 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 
 use super::text::{is_harmful, one_line};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Prints a value as JSON, indented.
-pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::ours(error.to_string()))?;
+pub fn print_json(value: &impl Serialize) -> Result<(), CommandFailure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| CommandFailure::ours(error.to_string()))?;
     print(&harmless_json(&text))
 }
 
@@ -28,26 +28,28 @@ fn harmless_json(json: &str) -> String {
 }
 
 /// Returns a value as JSON in one line.
-pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map(|text| harmless_json(&text)).map_err(|error| Failure::ours(error.to_string()))
+pub fn json_line(value: &impl Serialize) -> Result<String, CommandFailure> {
+    serde_json::to_string(value)
+        .map(|text| harmless_json(&text))
+        .map_err(|error| CommandFailure::ours(error.to_string()))
 }
 
 /// Prints a text. A reader that went away has seen enough.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), CommandFailure> {
     write(text).map(drop)
 }
 
 /// Prints a text, and tells whether stdout still has a reader.
-pub fn write(text: &str) -> Result<bool, Failure> {
+pub fn write(text: &str) -> Result<bool, CommandFailure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::ours(format!("cannot write to stdout: {error}"))),
+        Err(error) => Err(CommandFailure::ours(format!("cannot write to stdout: {error}"))),
     }
 }
 
-/// Prints a line on stderr, with our prefix, since a command that we run writes there too. What it quotes may hold anything.
+/// Prints a line on stderr, with our prefix and without harmful characters.
 ///
 /// One write, so that lines of several processes do not mix. A failure is ignored.
 pub fn say(text: &str) {

@@ -8,11 +8,11 @@ use lockkeeper_monitor as monitor;
 use serde::Serialize;
 
 use super::text::{is_harmful, one_line};
-use super::who::Who;
+use super::who::ContenderView;
 
 /// The orders that an operator may give, to the service that was looked at.
 #[derive(Debug)]
-pub struct Orders {
+pub struct OrderCommands {
     /// The command, with the options that choose the service.
     command: Vec<String>,
     #[cfg(feature = "monitor")]
@@ -21,10 +21,10 @@ pub struct Orders {
 
 /// The way out of one deadlock; in JSON, with the order as its words.
 #[derive(Debug, Serialize)]
-pub(super) struct WayOut {
+pub(super) struct WayOutRow {
     action: Action,
     lock: Option<String>,
-    holder: Option<Who>,
+    holder: Option<ContenderView>,
     token: Option<String>,
     command: Option<Vec<String>>,
     /// Whether others may hold the lock too, who are asked with the holder.
@@ -43,7 +43,7 @@ enum Action {
     EndProcess,
 }
 
-impl Orders {
+impl OrderCommands {
     /// Orders that reach the same service, also in a shell without this command's options.
     pub fn new(connect: Option<&str>, config: Option<&Path>) -> Self {
         let mut command = vec!["lockkeeper".to_owned()];
@@ -95,8 +95,8 @@ impl Orders {
     }
 }
 
-impl WayOut {
-    pub(super) fn new(way_out: &monitor::WayOut, orders: &Orders, now_unix: Duration) -> Self {
+impl WayOutRow {
+    pub(super) fn new(way_out: &monitor::WayOut, orders: &OrderCommands, now_unix: Duration) -> Self {
         let (action, lock, holder, token) = match way_out {
             monitor::WayOut::Revoke { lock, holder } => (Action::Revoke, lock, holder, None),
             monitor::WayOut::Break { lock, holder, token } => (Action::Break, lock, holder, Some(token.to_string())),
@@ -118,13 +118,13 @@ impl WayOut {
             command: Some(command),
             is_shared: matches!(holder.mode, Mode::Read | Mode::Permit),
             is_heard: holder.answers == lockkeeper::Answers::Yes,
-            holder: Some(Who::new(holder, now_unix).granted()),
+            holder: Some(ContenderView::new(holder, now_unix).granted()),
         }
     }
 
     /// Says what to do, and the order as a separate line, each of these one line.
     pub(super) fn lines(&self) -> Vec<String> {
-        let holder = self.holder.as_ref().map(Who::at_length).unwrap_or_default();
+        let holder = self.holder.as_ref().map(ContenderView::at_length).unwrap_or_default();
         let lock = self.lock.as_deref().unwrap_or_default();
         let what = match self.action {
             Action::Revoke if self.is_shared => {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_order_names_the_service_and_no_name_is_taken_for_an_option() {
-        let orders = Orders::new(Some("zk://h1:2181,h2?tick=2s"), Some("/etc/my locks.toml".as_ref()));
+        let orders = OrderCommands::new(Some("zk://h1:2181,h2?tick=2s"), Some("/etc/my locks.toml".as_ref()));
         let order = orders.order(&["break", "--token", "7"], "-x");
         assert_eq!(
             shell_line(&order),

@@ -9,12 +9,12 @@ use super::text::brief;
 
 /// Its owner, and what is known of it.
 #[derive(Debug, Serialize)]
-pub struct Who {
+pub struct ContenderView {
     pub(super) mode: &'static str,
     id: String,
     pub(super) token: Option<String>,
     session: Option<String>,
-    owner: Option<Owner>,
+    owner: Option<OwnerRow>,
     /// What a client that tells no owner has written.
     label: Option<String>,
     ticket: Option<String>,
@@ -34,25 +34,25 @@ pub struct Who {
     frozen: Option<String>,
     /// Whether its process may keep its place while no task holds the lock.
     kept: bool,
-    revocation: Option<Revocation>,
+    revocation: Option<RevocationRow>,
     answers: &'static str,
 }
 
 #[derive(Debug, Serialize)]
-struct Revocation {
+struct RevocationRow {
     why: Option<String>,
     within_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Owner {
+struct OwnerRow {
     host: String,
     pid: u32,
     command: String,
     since: Option<String>,
 }
 
-impl Who {
+impl ContenderView {
     /// Describes a contender as it was seen at `now_unix`.
     pub fn new(info: &ContenderInfo, now_unix: Duration) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Who {
             id: info.id.to_string(),
             token: info.token.map(|token| token.to_string()),
             session: info.session.clone(),
-            owner: info.owner.as_ref().map(|owner| Owner {
+            owner: info.owner.as_ref().map(|owner| OwnerRow {
                 host: owner.host.clone(),
                 pid: owner.pid,
                 command: owner.command.clone(),
@@ -77,10 +77,10 @@ impl Who {
             held_ms: info.granted_unix.map(|granted| millis(now_unix.saturating_sub(granted))),
             frozen: info.frozen.clone(),
             kept: info.is_kept(),
-            revocation: info
-                .revocation
-                .as_ref()
-                .map(|revocation| Revocation { why: revocation.why.clone(), within_ms: revocation.within.map(millis) }),
+            revocation: info.revocation.as_ref().map(|revocation| RevocationRow {
+                why: revocation.why.clone(),
+                within_ms: revocation.within.map(millis),
+            }),
             answers: match info.answers {
                 Answers::Yes => "yes",
                 Answers::No => "no",
@@ -107,7 +107,7 @@ impl Who {
     /// Names its owner, or else itself.
     pub fn name(&self) -> String {
         match &self.owner {
-            Some(Owner { host, pid, command, .. }) => format!("{host} pid {pid} {command}"),
+            Some(OwnerRow { host, pid, command, .. }) => format!("{host} pid {pid} {command}"),
             None => self.id.clone(),
         }
     }
@@ -180,7 +180,7 @@ impl Who {
             return Some(format!("frozen: {reason}"));
         }
         let label = || self.label.as_ref().map(|label| format!("says {label}"));
-        let asked = self.revocation.as_ref().map(|Revocation { why, within_ms }| {
+        let asked = self.revocation.as_ref().map(|RevocationRow { why, within_ms }| {
             let within = within_ms.map(|within_ms| format!(" within {:?}", Duration::from_millis(within_ms)));
             let why = why.as_ref().map(|why| format!(": {why}"));
             format!("asked to give up{}{}", within.unwrap_or_default(), why.unwrap_or_default())

@@ -3,13 +3,13 @@
 
 use lockkeeper::QueueName;
 
-use super::contender::{Contender, Key as ContenderKey};
+use super::contender::{ContenderIdentity, ContenderRow};
 use super::cursor::Cursor;
-use super::input::{Input, Key};
+use super::input::{KeyPress, TerminalInput};
 use super::query::Query;
-use super::question::{Answer, Question};
-use super::sight::{Row, Sight};
-use crate::ordering::Order;
+use super::question::{Question, QuestionOutcome};
+use super::sight::{LockLine, ScreenData};
+use crate::ordering::OperatorOrder;
 
 /// How many characters a filter has at most: no name is longer.
 const FILTER_MAX: usize = 200;
@@ -20,15 +20,15 @@ const PAGE_LINES: usize = 10;
 #[derive(Clone, Debug)]
 pub(super) struct App {
     pub(super) service: String,
-    pub(super) sight: Sight,
+    pub(super) sight: ScreenData,
     pub(super) query: Query,
     pub(super) list: Cursor<QueueName>,
     /// The lock whose queue is looked into.
     pub(super) lock: Option<QueueName>,
-    pub(super) queue: Cursor<ContenderKey>,
+    pub(super) queue: Cursor<ContenderIdentity>,
     /// Whether the contender that was chosen has left, and no other has been chosen since.
     has_left: bool,
-    pub(super) mode: Mode,
+    pub(super) mode: InputMode,
     /// What came of the last key or order.
     pub(super) notice: Option<Notice>,
     /// What is said of the order that is being carried out.
@@ -39,7 +39,7 @@ pub(super) struct App {
 
 /// What keys are for.
 #[derive(Clone, Debug)]
-pub(super) enum Mode {
+pub(super) enum InputMode {
     /// They move the cursor and give orders.
     Browse,
     /// They are the text of the filter.
@@ -59,14 +59,14 @@ pub(super) struct Notice {
 
 /// What is to be done outside.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Effect {
+pub(super) enum AppEffect {
     /// The end, as it was asked for.
     Quit,
     /// The end, as by an interrupt.
     Interrupt,
     Suspend,
     Redraw,
-    Do(QueueName, Order),
+    Do(QueueName, OperatorOrder),
     /// The order that is under way is not waited for any more.
     GiveUp,
 }
@@ -75,13 +75,13 @@ impl App {
     pub(super) fn new(service: String) -> Self {
         Self {
             service,
-            sight: Sight::default(),
+            sight: ScreenData::default(),
             query: Query::default(),
             list: Cursor::default(),
             lock: None,
             queue: Cursor::default(),
             has_left: false,
-            mode: Mode::Browse,
+            mode: InputMode::Browse,
             notice: None,
             under_way: None,
             lines: PAGE_LINES,
@@ -89,12 +89,12 @@ impl App {
     }
 
     /// Takes in what is known now. The chosen lock and the chosen contender stay chosen.
-    pub(super) fn see(&mut self, mut sight: Sight) {
+    pub(super) fn see(&mut self, mut sight: ScreenData) {
         let query = &self.query;
         let chosen = sight.chosen.take();
         let unlisted = |lock: &QueueName| match chosen {
             Some(row) if row.lock == *lock => Some(row),
-            _ => query.asks_for(lock).then(|| Row::free(lock)),
+            _ => query.asks_for(lock).then(|| LockLine::free(lock)),
         };
         self.list.keep(&mut sight.rows, |row| row.lock.clone(), unlisted);
         let had = self.queue.chosen().is_some();
@@ -110,47 +110,47 @@ impl App {
     }
 
     /// Takes a key, a pasted text, or a change of the window.
-    pub(super) fn handle(&mut self, input: Input) -> Option<Effect> {
+    pub(super) fn handle(&mut self, input: TerminalInput) -> Option<AppEffect> {
         match input {
-            Input::Key(Key::Interrupt) => Some(Effect::Interrupt),
-            Input::Key(Key::Suspend) => Some(Effect::Suspend),
-            Input::Key(Key::Redraw) => Some(Effect::Redraw),
-            Input::Key(key) => self.press(key),
-            Input::Pasted(text) => {
+            TerminalInput::Key(KeyPress::Interrupt) => Some(AppEffect::Interrupt),
+            TerminalInput::Key(KeyPress::Suspend) => Some(AppEffect::Suspend),
+            TerminalInput::Key(KeyPress::Redraw) => Some(AppEffect::Redraw),
+            TerminalInput::Key(key) => self.press(key),
+            TerminalInput::Pasted(text) => {
                 self.paste(&text);
                 None
             }
             // It is drawn anew after each input.
-            Input::Resized => None,
+            TerminalInput::Resized => None,
         }
     }
 
-    fn press(&mut self, key: Key) -> Option<Effect> {
+    fn press(&mut self, key: KeyPress) -> Option<AppEffect> {
         match &mut self.mode {
-            Mode::Browse => self.browse(key),
-            Mode::Filter => {
+            InputMode::Browse => self.browse(key),
+            InputMode::Filter => {
                 self.edit(key);
                 None
             }
-            Mode::Problems(_) | Mode::Help => {
+            InputMode::Problems(_) | InputMode::Help => {
                 self.read(key);
                 None
             }
-            Mode::Ask(question) => match question.answer(key) {
-                Answer::Stay => None,
-                Answer::Drop => {
-                    self.mode = Mode::Browse;
+            InputMode::Ask(question) => match question.answer(key) {
+                QuestionOutcome::Stay => None,
+                QuestionOutcome::Drop => {
+                    self.mode = InputMode::Browse;
                     self.say("nothing was done");
                     None
                 }
-                Answer::Do(order) => {
+                QuestionOutcome::Do(order) => {
                     let lock = question.lock.clone();
-                    self.mode = Mode::Browse;
+                    self.mode = InputMode::Browse;
                     self.notice = None;
                     let token = order.seen().and_then(|seen| seen.token).map(|token| format!(", token {token}"));
                     let token = token.unwrap_or_default();
                     self.under_way = Some(format!("{} {lock}{token}: under way; Esc gives it up", order.word()));
-                    Some(Effect::Do(lock, order))
+                    Some(AppEffect::Do(lock, order))
                 }
             },
         }
@@ -161,33 +161,33 @@ impl App {
         // Terminals send either as the end of a line.
         let line = text.split(['\r', '\n']).next().unwrap_or_default();
         match &mut self.mode {
-            Mode::Ask(question) => question.append(line),
-            Mode::Filter => self.extend_filter(line),
+            InputMode::Ask(question) => question.append(line),
+            InputMode::Filter => self.extend_filter(line),
             _ => {}
         }
     }
 
-    fn browse(&mut self, key: Key) -> Option<Effect> {
+    fn browse(&mut self, key: KeyPress) -> Option<AppEffect> {
         self.notice = None;
         match key {
-            Key::Letter('q') => return Some(Effect::Quit),
-            Key::Escape if self.under_way.is_some() => return Some(Effect::GiveUp),
-            Key::Escape | Key::Backspace => self.leave(),
-            Key::Enter if self.lock.is_none() => self.enter(),
-            Key::Up | Key::Letter('k') => self.step(-1),
-            Key::Down | Key::Letter('j') => self.step(1),
-            Key::PageUp => self.step(-self.page()),
-            Key::PageDown => self.step(self.page()),
-            Key::First => self.step(isize::MIN),
-            Key::Last => self.step(isize::MAX),
-            Key::Letter('/') if self.lock.is_none() => self.mode = Mode::Filter,
-            Key::Letter('s') if self.lock.is_none() => {
+            KeyPress::Letter('q') => return Some(AppEffect::Quit),
+            KeyPress::Escape if self.under_way.is_some() => return Some(AppEffect::GiveUp),
+            KeyPress::Escape | KeyPress::Backspace => self.leave(),
+            KeyPress::Enter if self.lock.is_none() => self.enter(),
+            KeyPress::Up | KeyPress::Letter('k') => self.step(-1),
+            KeyPress::Down | KeyPress::Letter('j') => self.step(1),
+            KeyPress::PageUp => self.step(-self.page()),
+            KeyPress::PageDown => self.step(self.page()),
+            KeyPress::First => self.step(isize::MIN),
+            KeyPress::Last => self.step(isize::MAX),
+            KeyPress::Letter('/') if self.lock.is_none() => self.mode = InputMode::Filter,
+            KeyPress::Letter('s') if self.lock.is_none() => {
                 self.query.sort = self.query.sort.next();
                 self.list.clear();
             }
-            Key::Letter('p') => self.mode = Mode::Problems(0),
-            Key::Letter('?' | 'h') => self.mode = Mode::Help,
-            Key::Letter(letter @ ('r' | 'f' | 't' | 'b')) => self.ask(letter),
+            KeyPress::Letter('p') => self.mode = InputMode::Problems(0),
+            KeyPress::Letter('?' | 'h') => self.mode = InputMode::Help,
+            KeyPress::Letter(letter @ ('r' | 'f' | 't' | 'b')) => self.ask(letter),
             _ => {}
         }
         None
@@ -236,33 +236,33 @@ impl App {
             return self.fail("the chosen contender has left: choose another one first, by the arrow keys");
         }
         let (row, chosen) = match &self.lock {
-            Some(lock) => (self.sight.lock.clone().unwrap_or_else(|| Row::free(lock)), self.chosen_contender()),
+            Some(lock) => (self.sight.lock.clone().unwrap_or_else(|| LockLine::free(lock)), self.chosen_contender()),
             None => match self.list.chosen().and_then(|lock| self.sight.rows.iter().find(|row| row.lock == *lock)) {
                 Some(row) => (row.clone(), None),
                 None => return self.fail("choose a lock first, by the arrow keys"),
             },
         };
         match Question::new(letter, &row, chosen) {
-            Ok(question) => self.mode = Mode::Ask(Box::new(question)),
+            Ok(question) => self.mode = InputMode::Ask(Box::new(question)),
             Err(why) => self.fail(&why),
         }
     }
 
-    pub(super) fn chosen_contender(&self) -> Option<&Contender> {
+    pub(super) fn chosen_contender(&self) -> Option<&ContenderRow> {
         let key = self.queue.chosen()?;
         self.sight.queue.iter().find(|one| one.key == *key)
     }
 
-    fn edit(&mut self, key: Key) {
+    fn edit(&mut self, key: KeyPress) {
         match key {
-            Key::Enter => self.mode = Mode::Browse,
-            Key::Escape => {
+            KeyPress::Enter => self.mode = InputMode::Browse,
+            KeyPress::Escape => {
                 self.query.filter.clear();
-                self.mode = Mode::Browse;
+                self.mode = InputMode::Browse;
             }
-            Key::Backspace => _ = self.query.filter.pop(),
-            Key::Clear => self.query.filter.clear(),
-            Key::Letter(letter) => self.extend_filter(&letter.to_string()),
+            KeyPress::Backspace => _ = self.query.filter.pop(),
+            KeyPress::Clear => self.query.filter.clear(),
+            KeyPress::Letter(letter) => self.extend_filter(&letter.to_string()),
             _ => {}
         }
         self.list.clear();
@@ -273,17 +273,18 @@ impl App {
         self.query.filter.extend(text.chars().take(room));
     }
 
-    fn read(&mut self, key: Key) {
+    fn read(&mut self, key: KeyPress) {
         match (&mut self.mode, key) {
-            (Mode::Problems(from), Key::Down | Key::Letter('j')) => *from = from.saturating_add(1),
-            (Mode::Problems(from), Key::Up | Key::Letter('k')) => *from = from.saturating_sub(1),
-            (Mode::Problems(from), Key::PageDown) => *from = from.saturating_add(self.lines),
-            (Mode::Problems(from), Key::PageUp) => *from = from.saturating_sub(self.lines),
-            (Mode::Problems(from), Key::First) => *from = 0,
-            (Mode::Problems(_), Key::Letter('p')) | (_, Key::Escape | Key::Backspace | Key::Letter('q')) => {
-                self.mode = Mode::Browse;
+            (InputMode::Problems(from), KeyPress::Down | KeyPress::Letter('j')) => *from = from.saturating_add(1),
+            (InputMode::Problems(from), KeyPress::Up | KeyPress::Letter('k')) => *from = from.saturating_sub(1),
+            (InputMode::Problems(from), KeyPress::PageDown) => *from = from.saturating_add(self.lines),
+            (InputMode::Problems(from), KeyPress::PageUp) => *from = from.saturating_sub(self.lines),
+            (InputMode::Problems(from), KeyPress::First) => *from = 0,
+            (InputMode::Problems(_), KeyPress::Letter('p'))
+            | (_, KeyPress::Escape | KeyPress::Backspace | KeyPress::Letter('q')) => {
+                self.mode = InputMode::Browse;
             }
-            (Mode::Help, _) => self.mode = Mode::Browse,
+            (InputMode::Help, _) => self.mode = InputMode::Browse,
             _ => {}
         }
     }
@@ -306,10 +307,10 @@ impl App {
     }
 }
 
-fn keys(queue: &[Contender]) -> Vec<ContenderKey> {
+fn keys(queue: &[ContenderRow]) -> Vec<ContenderIdentity> {
     queue.iter().map(|one| one.key.clone()).collect()
 }
 
-fn names(rows: &[Row]) -> Vec<QueueName> {
+fn names(rows: &[LockLine]) -> Vec<QueueName> {
     rows.iter().map(|row| row.lock.clone()).collect()
 }

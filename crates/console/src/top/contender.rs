@@ -3,41 +3,41 @@
 use std::time::Duration;
 
 use lockkeeper::{Answers, ContenderId, ContenderInfo, FencingToken, Mode};
-use lockkeeper_monitor::{KnownContender, Moment};
+use lockkeeper_monitor::{KnownContender, TimePoint};
 
-use crate::ordering::Seen;
+use crate::ordering::SeenContender;
 use crate::output::known::held;
 use crate::output::{brief, date};
 
 #[derive(Clone, Debug)]
-pub(super) struct Contender {
+pub(super) struct ContenderRow {
     pub(super) position: usize,
-    pub(super) state: State,
+    pub(super) state: QueueRole,
     pub(super) mode: &'static str,
     pub(super) who: String,
     /// How long it holds, or else how long it is here.
     pub(super) since: String,
     pub(super) token: Option<FencingToken>,
-    pub(super) key: Key,
+    pub(super) key: ContenderIdentity,
     /// What else is known of it, as short lines.
     pub(super) details: Vec<String>,
 }
 
 /// What tells contenders of one lock apart: a semaphore has two queues.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Key {
+pub(super) struct ContenderIdentity {
     id: ContenderId,
     has_permit: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum State {
+pub(super) enum QueueRole {
     Holds,
     Waits,
     Freezes,
 }
 
-impl State {
+impl QueueRole {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -47,14 +47,14 @@ impl State {
     }
 }
 
-impl Contender {
+impl ContenderRow {
     /// Describes a contender at this place, counted from 1.
-    pub(super) fn new(position: usize, one: &KnownContender, now: Moment) -> Self {
+    pub(super) fn new(position: usize, one: &KnownContender, now: TimePoint) -> Self {
         let info = &one.info;
         let state = match (&info.frozen, one.hold) {
-            (Some(_), _) => State::Freezes,
-            (None, Some(_)) => State::Holds,
-            (None, None) => State::Waits,
+            (Some(_), _) => QueueRole::Freezes,
+            (None, Some(_)) => QueueRole::Holds,
+            (None, None) => QueueRole::Waits,
         };
         Self {
             position,
@@ -63,14 +63,14 @@ impl Contender {
             who: name(info),
             since: held(one, now).map_or_else(|| brief(one.age(now)), held_for),
             token: info.token,
-            key: Key { id: info.id.clone(), has_permit: info.mode == Mode::Permit },
+            key: ContenderIdentity { id: info.id.clone(), has_permit: info.mode == Mode::Permit },
             details: details(one, now),
         }
     }
 
     /// Returns what an order is to meet.
-    pub(super) fn seen(&self) -> Seen {
-        Seen { id: self.key.id.clone(), token: self.token }
+    pub(super) fn seen(&self) -> SeenContender {
+        SeenContender { id: self.key.id.clone(), token: self.token }
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn held_for((least, is_longer): (Duration, bool)) -> String {
     format!("{}{}", if is_longer { "≥" } else { "" }, brief(least))
 }
 
-fn details(one: &KnownContender, now: Moment) -> Vec<String> {
+fn details(one: &KnownContender, now: TimePoint) -> Vec<String> {
     let info = &one.info;
     let mut lines = vec![format!("id {}", info.id)];
     lines.extend(info.session.as_ref().map(|session| format!("session {session}")));

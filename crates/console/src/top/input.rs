@@ -3,15 +3,15 @@
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Input {
-    Key(Key),
+pub(super) enum TerminalInput {
+    Key(KeyPress),
     /// A text was pasted. It is no row of keys: what it says must not be done.
     Pasted(String),
     Resized,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Key {
+pub(super) enum KeyPress {
     Letter(char),
     Enter,
     Escape,
@@ -30,24 +30,24 @@ pub(super) enum Key {
 }
 
 /// Returns what an event means, if it means anything.
-pub(super) fn input(event: Event) -> Option<Input> {
+pub(super) fn input(event: Event) -> Option<TerminalInput> {
     match event {
-        Event::Key(key) if key.kind != KeyEventKind::Release => self::key(key).map(Input::Key),
-        Event::Paste(text) => Some(Input::Pasted(text)),
-        Event::Resize(..) => Some(Input::Resized),
+        Event::Key(key) if key.kind != KeyEventKind::Release => self::key(key).map(TerminalInput::Key),
+        Event::Paste(text) => Some(TerminalInput::Pasted(text)),
+        Event::Resize(..) => Some(TerminalInput::Resized),
         _ => None,
     }
 }
 
-fn key(KeyEvent { code, modifiers, .. }: KeyEvent) -> Option<Key> {
+fn key(KeyEvent { code, modifiers, .. }: KeyEvent) -> Option<KeyPress> {
     if modifiers.contains(KeyModifiers::CONTROL) {
         return match code {
-            KeyCode::Char('c') => Some(Key::Interrupt),
-            KeyCode::Char('z') => Some(Key::Suspend),
-            KeyCode::Char('u') => Some(Key::Clear),
-            KeyCode::Char('l') => Some(Key::Redraw),
+            KeyCode::Char('c') => Some(KeyPress::Interrupt),
+            KeyCode::Char('z') => Some(KeyPress::Suspend),
+            KeyCode::Char('u') => Some(KeyPress::Clear),
+            KeyCode::Char('l') => Some(KeyPress::Redraw),
             // What some terminals send for backspace.
-            KeyCode::Char('h') => Some(Key::Backspace),
+            KeyCode::Char('h') => Some(KeyPress::Backspace),
             _ => None,
         };
     }
@@ -55,16 +55,16 @@ fn key(KeyEvent { code, modifiers, .. }: KeyEvent) -> Option<Key> {
         return None;
     }
     Some(match code {
-        KeyCode::Char(letter) => Key::Letter(letter),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::First,
-        KeyCode::End => Key::Last,
+        KeyCode::Char(letter) => KeyPress::Letter(letter),
+        KeyCode::Enter => KeyPress::Enter,
+        KeyCode::Esc => KeyPress::Escape,
+        KeyCode::Backspace => KeyPress::Backspace,
+        KeyCode::Up => KeyPress::Up,
+        KeyCode::Down => KeyPress::Down,
+        KeyCode::PageUp => KeyPress::PageUp,
+        KeyCode::PageDown => KeyPress::PageDown,
+        KeyCode::Home => KeyPress::First,
+        KeyCode::End => KeyPress::Last,
         _ => return None,
     })
 }
@@ -76,12 +76,12 @@ mod tests {
     #[test]
     fn keys_with_alt_and_releases_mean_nothing_and_a_pasted_text_is_no_row_of_keys() {
         let pressed = |code, modifiers| input(Event::Key(KeyEvent::new(code, modifiers)));
-        assert_eq!(pressed(KeyCode::Char('b'), KeyModifiers::NONE), Some(Input::Key(Key::Letter('b'))));
+        assert_eq!(pressed(KeyCode::Char('b'), KeyModifiers::NONE), Some(TerminalInput::Key(KeyPress::Letter('b'))));
         assert_eq!(pressed(KeyCode::Char('b'), KeyModifiers::ALT), None);
-        assert_eq!(pressed(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Input::Key(Key::Interrupt)));
+        assert_eq!(pressed(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(TerminalInput::Key(KeyPress::Interrupt)));
         let mut released = KeyEvent::new(KeyCode::Char('b'), KeyModifiers::NONE);
         released.kind = KeyEventKind::Release;
         assert_eq!(input(Event::Key(released)), None);
-        assert_eq!(input(Event::Paste("ry\n".to_owned())), Some(Input::Pasted("ry\n".to_owned())));
+        assert_eq!(input(Event::Paste("ry\n".to_owned())), Some(TerminalInput::Pasted("ry\n".to_owned())));
     }
 }

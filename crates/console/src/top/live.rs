@@ -15,15 +15,15 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
-use super::app::{App, Effect};
+use super::app::{App, AppEffect};
 use super::draw::{draw, fit};
 use super::input::input;
 use super::screen::Screen;
-use super::sight::Sight;
+use super::sight::ScreenData;
 use crate::config::MonitorSettings;
-use crate::exit::{Failure, by_signal};
-use crate::ordering::{Order, Undone};
-use crate::output::{Done, Orders};
+use crate::exit::{CommandFailure, by_signal};
+use crate::ordering::{OperatorOrder, Undone};
+use crate::output::{OrderCommands, OrderReport};
 
 /// How often it is drawn at most without a key: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 const CALM_PERIOD: Duration = Duration::from_secs(1);
 
 /// An order that is being carried out; dropping it gives up waiting for it.
-type UnderWay = Pin<Box<dyn Future<Output = Result<Done, Undone>> + Send>>;
+type PendingOrder = Pin<Box<dyn Future<Output = Result<OrderReport, Undone>> + Send>>;
 
 /// How the process stops with its job, as a shell's Ctrl-Z has it.
 #[derive(Debug)]
@@ -44,9 +44,14 @@ pub struct JobStop {
 }
 
 /// Shows the locks until a key ends it. A service that cannot be reached is no end.
-pub async fn run(keeper: &Keeper, settings: &MonitorSettings, orders: &Orders, job: JobStop) -> Result<u8, Failure> {
+pub async fn run(
+    keeper: &Keeper,
+    settings: &MonitorSettings,
+    orders: &OrderCommands,
+    job: JobStop,
+) -> Result<u8, CommandFailure> {
     let collector = &settings.collector(keeper, Scope::default());
-    let live = Live {
+    let live = TopLoop {
         keeper,
         collector,
         job,
@@ -64,27 +69,27 @@ pub async fn run(keeper: &Keeper, settings: &MonitorSettings, orders: &Orders, j
 }
 
 /// What the loop has at hand.
-struct Live<'a> {
+struct TopLoop<'a> {
     keeper: &'a Keeper,
     collector: &'a Collector,
     job: JobStop,
     settings: &'a MonitorSettings,
-    orders: &'a Orders,
+    orders: &'a OrderCommands,
     alerts: Alerts,
     app: App,
-    under_way: Option<UnderWay>,
+    under_way: Option<PendingOrder>,
 }
 
-impl Live<'_> {
-    async fn show(mut self) -> Result<u8, Failure> {
-        let failed = |error: io::Error| Failure::ours(format!("top: the terminal cannot be used: {error}"));
+impl TopLoop<'_> {
+    async fn show(mut self) -> Result<u8, CommandFailure> {
+        let failed = |error: io::Error| CommandFailure::ours(format!("top: the terminal cannot be used: {error}"));
         let mut screen = Screen::take().map_err(failed)?;
         let mut events = EventStream::new();
         let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw())).map_err(failed)?;
         let mut changes = self.collector.changes();
         loop {
             if !screen.is_taken() {
-                return Err(Failure::ours("top: ended, since a part of it has panicked"));
+                return Err(CommandFailure::ours("top: ended, since a part of it has panicked"));
             }
             changes.mark_unchanged();
             self.look();
@@ -103,7 +108,7 @@ impl Live<'_> {
             tokio::select! {
                 biased;
                 event = events.next() => {
-                    let Some(event) = event else { return Err(Failure::ours("top: the terminal is gone")) };
+                    let Some(event) = event else { return Err(CommandFailure::ours("top: the terminal is gone")) };
                     let effect = input(event.map_err(failed)?).and_then(|input| self.app.handle(input));
                     if let Some(code) = self.carry_out(effect, &mut screen).map_err(failed)? {
                         return Ok(code);
@@ -127,20 +132,20 @@ impl Live<'_> {
             self.alerts.judge(state, now, thresholds);
             let firing: Vec<_> = self.alerts.firing().collect();
             let (lock, chosen) = (self.app.lock.as_ref(), self.app.list.chosen());
-            Sight::new(state, &firing, self.orders, &self.app.query, lock, chosen, now)
+            ScreenData::new(state, &firing, self.orders, &self.app.query, lock, chosen, now)
         });
         self.app.see(sight);
     }
 
     /// Does what a key asks for; returns the exit code if it is the end.
-    fn carry_out(&mut self, effect: Option<Effect>, screen: &mut Screen) -> io::Result<Option<u8>> {
+    fn carry_out(&mut self, effect: Option<AppEffect>, screen: &mut Screen) -> io::Result<Option<u8>> {
         match effect {
-            Some(Effect::Quit) => return Ok(Some(0)),
-            Some(Effect::Interrupt) => return Ok(Some(by_signal(Signal::INT.as_raw()))),
-            Some(Effect::Redraw) => screen.forget()?,
-            Some(Effect::Suspend) => self.suspend(screen)?,
-            Some(Effect::Do(lock, order)) => self.under_way = Some(carried_out(self.keeper.clone(), lock, order)),
-            Some(Effect::GiveUp) => {
+            Some(AppEffect::Quit) => return Ok(Some(0)),
+            Some(AppEffect::Interrupt) => return Ok(Some(by_signal(Signal::INT.as_raw()))),
+            Some(AppEffect::Redraw) => screen.forget()?,
+            Some(AppEffect::Suspend) => self.suspend(screen)?,
+            Some(AppEffect::Do(lock, order)) => self.under_way = Some(carried_out(self.keeper.clone(), lock, order)),
+            Some(AppEffect::GiveUp) => {
                 self.under_way = None;
                 self.app.done(Err("given up; what was under way may have been done".to_owned()));
             }
@@ -158,12 +163,12 @@ impl Live<'_> {
     }
 }
 
-fn carried_out(keeper: Keeper, lock: QueueName, order: Order) -> UnderWay {
+fn carried_out(keeper: Keeper, lock: QueueName, order: OperatorOrder) -> PendingOrder {
     Box::pin(async move { order.carry_out(&keeper, &lock).await })
 }
 
 /// Waits for the order that is under way, if one is.
-async fn ended(under_way: &mut Option<UnderWay>) -> Result<Done, Undone> {
+async fn ended(under_way: &mut Option<PendingOrder>) -> Result<OrderReport, Undone> {
     match under_way {
         Some(under_way) => under_way.await,
         None => pending().await,

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::alerts::{Alert, Finding};
-use lockkeeper_monitor::{Freshness, Judged, KnownLock, Moment, State, Verdict};
+use lockkeeper_monitor::alerts::{Alert, AlertFinding};
+use lockkeeper_monitor::{DeadlockVerdict, Judged, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use super::contender::name;
 use crate::output::known::{self, hour, locks_of, told_deadlocks};
-use crate::output::{Deadlock, Orders, brief, waiting};
+use crate::output::{DeadlockReport, OrderCommands, brief, waiting};
 
 /// How many are told, the worst ones; `lockkeeper deadlocks` prints all deadlocks.
 const PROBLEMS_MAX: usize = 50;
@@ -32,7 +32,7 @@ pub(super) enum Weight {
     Mild,
 }
 
-pub(super) fn problems(state: &State, firing: &[Alert], orders: &Orders, now: Moment) -> Vec<Problem> {
+pub(super) fn problems(state: &MonitorState, firing: &[Alert], orders: &OrderCommands, now: TimePoint) -> Vec<Problem> {
     let (sure, unsure) = told_deadlocks(state);
     let deadlock = |judged: &Judged| deadlock(judged, orders, now);
     let mut found: Vec<Problem> = stale(state, now).into_iter().collect();
@@ -45,10 +45,10 @@ pub(super) fn problems(state: &State, firing: &[Alert], orders: &Orders, now: Mo
 }
 
 /// A service that cannot be asked: what is shown was true last at a moment in the past.
-fn stale(state: &State, now: Moment) -> Option<Problem> {
+fn stale(state: &MonitorState, now: TimePoint) -> Option<Problem> {
     let trouble = state.freshness.trouble()?;
     let what = match (&state.freshness, state.freshness.age(now.boot)) {
-        (Freshness::Stale(..), Some(age)) => {
+        (ServiceFreshness::Stale(..), Some(age)) => {
             let since = hour(now.unix.saturating_sub(age));
             format!("stale since {since} UTC, for {}: {trouble:#}", brief(age))
         }
@@ -57,8 +57,8 @@ fn stale(state: &State, now: Moment) -> Option<Problem> {
     Some(Problem { weight: Weight::Bad, what, cure: None, more: Vec::new(), locks: Vec::new() })
 }
 
-fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
-    let told = Deadlock::new(judged, orders, now.boot, now.unix);
+fn deadlock(judged: &Judged, orders: &OrderCommands, now: TimePoint) -> Problem {
+    let told = DeadlockReport::new(judged, orders, now.boot, now.unix);
     let since = brief(now.boot.saturating_duration_since(judged.since));
     let mut way_out = told.way_out().into_iter();
     let what = way_out.next().map(|what| format!("way out: {what}"));
@@ -68,7 +68,7 @@ fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
     let mut locks: Vec<_> = locks_of(judged).collect();
     locks.dedup();
     Problem {
-        weight: if judged.verdict == Verdict::Possible { Weight::Mild } else { Weight::Bad },
+        weight: if judged.verdict == DeadlockVerdict::Possible { Weight::Mild } else { Weight::Bad },
         what: format!("{}, for {since}: {}", told.headline(), judged.deadlock.locks().join(", ")),
         cure: order.or(what),
         more,
@@ -76,24 +76,26 @@ fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
     }
 }
 
-fn of_lock(alert: &Alert, orders: &Orders, now: Moment) -> Option<Problem> {
+fn of_lock(alert: &Alert, orders: &OrderCommands, now: TimePoint) -> Option<Problem> {
     let lock = alert.about.lock()?;
     let lasts = |since: &Duration| brief(now.unix.saturating_sub(*since));
     let (what, cure) = match &alert.finding {
         // A separate problem tells of these.
-        Finding::Deadlock(_) | Finding::Unreachable(_) => return None,
-        Finding::Held { holder, since_unix, waiters, .. } => {
+        AlertFinding::Deadlock(_) | AlertFinding::Unreachable(_) => return None,
+        AlertFinding::Held { holder, since_unix, waiters, .. } => {
             let (who, held) = (name(holder), lasts(since_unix));
             let what = format!("held long: {lock}, by {who} for {held} or longer; {}", waiting(*waiters));
             (what, Some(orders.shell_line(&["revoke"], lock.as_str())))
         }
-        Finding::Waiters { waiters, .. } => (format!("long queue: {lock}; {}", waiting(*waiters)), None),
-        Finding::Lost { losses } => (format!("lost often: {lock}; {losses} holders in the last ten minutes"), None),
-        Finding::Jeopardy { holder, since_unix, timeout, .. } => {
+        AlertFinding::Waiters { waiters, .. } => (format!("long queue: {lock}; {}", waiting(*waiters)), None),
+        AlertFinding::Lost { losses } => {
+            (format!("lost often: {lock}; {losses} holders in the last ten minutes"), None)
+        }
+        AlertFinding::Jeopardy { holder, since_unix, timeout, .. } => {
             let (who, silent, timeout) = (name(holder), lasts(since_unix), brief(*timeout));
             (format!("no sign of life: {lock}, of {who} for {silent}; after {timeout} it loses the lock"), None)
         }
-        Finding::Said(said) => (said.clone(), None),
+        AlertFinding::Said(said) => (said.clone(), None),
         // A rule without words here yet.
         _ => (format!("{}: {lock}", alert.about.rule()), None),
     };
@@ -101,7 +103,7 @@ fn of_lock(alert: &Alert, orders: &Orders, now: Moment) -> Option<Problem> {
 }
 
 /// A lock that is frozen while contenders wait for it.
-fn frozen(lock: &QueueName, known: &KnownLock, orders: &Orders, now: Moment) -> Option<Problem> {
+fn frozen(lock: &QueueName, known: &KnownLock, orders: &OrderCommands, now: TimePoint) -> Option<Problem> {
     let (freezer, reason, waiters) = known::frozen(known)?;
     let (since, waiting) = (brief(freezer.age(now)), waiting(waiters));
     Some(Problem {
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn each_alert_of_a_lock_is_told_in_a_line() {
-        let now = Moment { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
+        let now = TimePoint { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
         let (lock, id) = (QueueName::new("nightly").unwrap(), ContenderId::new("c7"));
         let holder = || Box::new(ContenderInfo::new(id.clone(), Mode::Mutex));
         let (since_unix, seen) = (Duration::from_secs(640), Duration::from_secs(359));
@@ -132,28 +134,28 @@ mod tests {
         for (about, finding, line) in [
             (
                 About::Held(lock.clone(), id.clone()),
-                Finding::Held { holder: holder(), at_least: seen, since_unix, waiters: 1 },
+                AlertFinding::Held { holder: holder(), at_least: seen, since_unix, waiters: 1 },
                 format!("held long: nightly, by {who} for 6m00s or longer; 1 waits"),
             ),
             (
                 About::Waiters(lock.clone()),
-                Finding::Waiters { waiters: 11, holder: None },
+                AlertFinding::Waiters { waiters: 11, holder: None },
                 "long queue: nightly; 11 wait".to_owned(),
             ),
             (
                 About::Lost(lock.clone()),
-                Finding::Lost { losses: 3 },
+                AlertFinding::Lost { losses: 3 },
                 "lost often: nightly; 3 holders in the last ten minutes".to_owned(),
             ),
             (
                 About::Jeopardy(lock.clone(), id.clone()),
-                Finding::Jeopardy { holder: holder(), silent: seen, since_unix, timeout },
+                AlertFinding::Jeopardy { holder: holder(), silent: seen, since_unix, timeout },
                 format!("no sign of life: nightly, of {who} for 6m00s; after 10m00s it loses the lock"),
             ),
-            (About::Lost(lock.clone()), Finding::Said("it was lost".to_owned()), "it was lost".to_owned()),
+            (About::Lost(lock.clone()), AlertFinding::Said("it was lost".to_owned()), "it was lost".to_owned()),
         ] {
             let alert = Alert::new(about, finding, since_unix);
-            let told = of_lock(&alert, &Orders::new(None, None), now).unwrap();
+            let told = of_lock(&alert, &OrderCommands::new(None, None), now).unwrap();
             assert_eq!((told.what, told.locks), (line, vec![lock.clone()]));
         }
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{KnownLock, Model, Moment};
+use lockkeeper_monitor::{KnownLock, LockModel, TimePoint};
 
 use super::contender::name;
 use crate::output::known::{longest_hold, oldest_wait};
@@ -31,7 +31,7 @@ pub(super) enum Sort {
 }
 
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct QueryMatches<'a> {
     pub(super) locks: Vec<(&'a QueueName, &'a KnownLock)>,
     /// How many there are that the filter asks for.
     pub(super) total: usize,
@@ -58,7 +58,7 @@ impl Sort {
     }
 
     /// What comes first has the greatest.
-    fn key(self, lock: &KnownLock, now: Moment) -> (usize, Duration) {
+    fn key(self, lock: &KnownLock, now: TimePoint) -> (usize, Duration) {
         let oldest = || oldest_wait(lock, now).unwrap_or_default();
         let held = || longest_hold(lock, now).unwrap_or_default().0;
         match self {
@@ -72,14 +72,14 @@ impl Sort {
 }
 
 impl Query {
-    pub(super) fn choose<'a>(&self, model: &'a Model, now: Moment) -> Found<'a> {
+    pub(super) fn choose<'a>(&self, model: &'a LockModel, now: TimePoint) -> QueryMatches<'a> {
         let sought = self.filter.trim().to_lowercase();
         let asked_for = model.locks().iter().filter(|(name, lock)| sought.is_empty() || mentions(name, lock, &sought));
         let mut found: Vec<_> = asked_for.map(|(name, lock)| (Reverse(self.sort.key(lock, now)), name, lock)).collect();
         let total = found.len();
         found.sort_by_key(|&(key, name, _)| (key, name));
         let locks = found.into_iter().take(LISTED_MAX).map(|(_, name, lock)| (name, lock)).collect();
-        Found { locks, total }
+        QueryMatches { locks, total }
     }
 
     pub(super) fn finds(&self, name: &QueueName, lock: &KnownLock) -> bool {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lockkeeper::{FencingToken, LockKind, QueueName};
 
-use super::contender::{Contender, State};
-use super::input::Key;
-use super::sight::Row;
-use crate::args::{Kind, reason};
-use crate::ordering::Order;
+use super::contender::{ContenderRow, QueueRole};
+use super::input::KeyPress;
+use super::sight::LockLine;
+use crate::args::{FreezableKind, reason};
+use crate::ordering::OperatorOrder;
 
 /// How long a freeze waits until those who hold the lock have given it back, unless it is given up before: as long as
 /// an operator may look at the screen for it.
@@ -22,37 +22,37 @@ pub(super) const TYPED_MAX: usize = 500;
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) lock: QueueName,
-    ask: Ask,
+    ask: QuestionKind,
     pub(super) typed: String,
     /// What was wrong with the last answer.
     pub(super) refusal: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-enum Ask {
-    Revoke(Contender),
-    Break(Contender, FencingToken),
+enum QuestionKind {
+    Revoke(ContenderRow),
+    Break(ContenderRow, FencingToken),
     /// As what a lock is used that nothing uses now.
     Kind,
     /// With those who hold it, and as what it is used if nothing in its queue tells.
     Freeze(String, Option<LockKind>),
-    Thaw(Contender),
+    Thaw(ContenderRow),
 }
 
 /// What an answer leads to.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum QuestionOutcome {
     Stay,
     Drop,
-    Do(Order),
+    Do(OperatorOrder),
 }
 
 impl Question {
     /// Asks for an order by its key; of a lock's contenders it is for the one that is chosen, or for the only one that
     /// it can be for. Says why there is nothing to ask.
-    pub(super) fn new(letter: char, row: &Row, chosen: Option<&Contender>) -> Result<Self, String> {
+    pub(super) fn new(letter: char, row: &LockLine, chosen: Option<&ContenderRow>) -> Result<Self, String> {
         let ask = match letter {
-            'r' => Ask::Revoke(holder(row, chosen)?),
+            'r' => QuestionKind::Revoke(holder(row, chosen)?),
             'b' => {
                 let holder = holder(row, chosen)?;
                 let token = holder.token.ok_or_else(|| {
@@ -61,17 +61,17 @@ impl Question {
                         holder.who
                     )
                 })?;
-                Ask::Break(holder, token)
+                QuestionKind::Break(holder, token)
             }
             'f' => match &row.freezer {
                 Some(_) => return Err(format!("{} is frozen already", row.lock)),
-                None if row.kind.is_empty() => Ask::Kind,
-                None => Ask::Freeze(row.holders.clone(), None),
+                None if row.kind.is_empty() => QuestionKind::Kind,
+                None => QuestionKind::Freeze(row.holders.clone(), None),
             },
             _ => {
-                let freezes = chosen.filter(|chosen| chosen.state == State::Freezes);
+                let freezes = chosen.filter(|chosen| chosen.state == QueueRole::Freezes);
                 let freezer = freezes.or(row.freezer.as_ref()).cloned();
-                Ask::Thaw(freezer.ok_or_else(|| format!("{} is not frozen", row.lock))?)
+                QuestionKind::Thaw(freezer.ok_or_else(|| format!("{} is not frozen", row.lock))?)
             }
         };
         Ok(Self { lock: row.lock.clone(), ask, typed: String::new(), refusal: None })
@@ -79,10 +79,10 @@ impl Question {
 
     pub(super) const fn title(&self) -> &'static str {
         match self.ask {
-            Ask::Revoke(_) => "Revoke",
-            Ask::Break(..) => "Break",
-            Ask::Kind | Ask::Freeze(..) => "Freeze",
-            Ask::Thaw(_) => "Thaw",
+            QuestionKind::Revoke(_) => "Revoke",
+            QuestionKind::Break(..) => "Break",
+            QuestionKind::Kind | QuestionKind::Freeze(..) => "Freeze",
+            QuestionKind::Thaw(_) => "Thaw",
         }
     }
 
@@ -90,9 +90,9 @@ impl Question {
     pub(super) fn seen(&self) -> Vec<(&'static str, String)> {
         let mut seen = vec![("lock", self.lock.as_str().to_owned())];
         let contender = match &self.ask {
-            Ask::Revoke(one) | Ask::Break(one, _) | Ask::Thaw(one) => one,
-            Ask::Kind => return seen,
-            Ask::Freeze(holders, _) => {
+            QuestionKind::Revoke(one) | QuestionKind::Break(one, _) | QuestionKind::Thaw(one) => one,
+            QuestionKind::Kind => return seen,
+            QuestionKind::Freeze(holders, _) => {
                 let holders = if holders.is_empty() { "nothing".to_owned() } else { holders.clone() };
                 seen.push(("held by", holders));
                 return seen;
@@ -107,72 +107,74 @@ impl Question {
 
     pub(super) const fn warning(&self) -> &'static str {
         match self.ask {
-            Ask::Revoke(_) => "Asks this holder to give the lock up. A `lockkeeper run` ends its command for it.",
-            Ask::Break(..) => {
+            QuestionKind::Revoke(_) => {
+                "Asks this holder to give the lock up. A `lockkeeper run` ends its command for it."
+            }
+            QuestionKind::Break(..) => {
                 "Takes the lock away. The next in line has it at once, while what this holder runs may go on for a \
                  moment. Better ask first: r."
             }
-            Ask::Kind => {
+            QuestionKind::Kind => {
                 "Nothing in its queue tells as what it is used. Clients that use it as another kind fail while it is \
                  frozen, and do not wait."
             }
-            Ask::Freeze(..) => {
+            QuestionKind::Freeze(..) => {
                 "Keeps all contenders out until it is thawed, also after this program has ended. It waits until those \
                  who hold the lock have given it back."
             }
-            Ask::Thaw(_) => "Lets contenders take the lock again.",
+            QuestionKind::Thaw(_) => "Lets contenders take the lock again.",
         }
     }
 
     /// Says what has to be typed, if it is more than a key.
     pub(super) const fn wants(&self) -> Option<&'static str> {
         match self.ask {
-            Ask::Revoke(_) | Ask::Thaw(_) | Ask::Kind => None,
-            Ask::Break(..) => Some("type the token"),
-            Ask::Freeze(..) => Some("why"),
+            QuestionKind::Revoke(_) | QuestionKind::Thaw(_) | QuestionKind::Kind => None,
+            QuestionKind::Break(..) => Some("type the token"),
+            QuestionKind::Freeze(..) => Some("why"),
         }
     }
 
     /// Says which keys answer it, if nothing is typed.
     pub(super) const fn keys(&self) -> &'static str {
         match self.ask {
-            Ask::Kind => "m mutex r rwlock s semaphore e election; Esc does nothing",
+            QuestionKind::Kind => "m mutex r rwlock s semaphore e election; Esc does nothing",
             _ => "y does it; n or Esc does nothing",
         }
     }
 
-    pub(super) fn answer(&mut self, key: Key) -> Answer {
-        if key == Key::Escape {
-            return Answer::Drop;
+    pub(super) fn answer(&mut self, key: KeyPress) -> QuestionOutcome {
+        if key == KeyPress::Escape {
+            return QuestionOutcome::Drop;
         }
-        if matches!(self.ask, Ask::Kind) {
+        if matches!(self.ask, QuestionKind::Kind) {
             let kind = match key {
-                Key::Letter('m' | 'M') => Kind::Mutex,
-                Key::Letter('r' | 'R') => Kind::Rwlock,
-                Key::Letter('s' | 'S') => Kind::Semaphore,
-                Key::Letter('e' | 'E') => Kind::Election,
-                _ => return Answer::Stay,
+                KeyPress::Letter('m' | 'M') => FreezableKind::Mutex,
+                KeyPress::Letter('r' | 'R') => FreezableKind::Rwlock,
+                KeyPress::Letter('s' | 'S') => FreezableKind::Semaphore,
+                KeyPress::Letter('e' | 'E') => FreezableKind::Election,
+                _ => return QuestionOutcome::Stay,
             };
-            self.ask = Ask::Freeze(String::new(), Some(kind.of_lock()));
-            return Answer::Stay;
+            self.ask = QuestionKind::Freeze(String::new(), Some(kind.of_lock()));
+            return QuestionOutcome::Stay;
         }
         if self.wants().is_none() {
             return match key {
-                Key::Letter('y' | 'Y') => self.give(),
+                KeyPress::Letter('y' | 'Y') => self.give(),
                 // A key that was meant for the list does nothing by itself.
-                Key::Letter('n' | 'N' | 'q') => Answer::Drop,
-                _ => Answer::Stay,
+                KeyPress::Letter('n' | 'N' | 'q') => QuestionOutcome::Drop,
+                _ => QuestionOutcome::Stay,
             };
         }
         self.refusal = None;
         match key {
-            Key::Enter => return self.give(),
-            Key::Letter(letter) => self.append(&letter.to_string()),
-            Key::Backspace => _ = self.typed.pop(),
-            Key::Clear => self.typed.clear(),
+            KeyPress::Enter => return self.give(),
+            KeyPress::Letter(letter) => self.append(&letter.to_string()),
+            KeyPress::Backspace => _ = self.typed.pop(),
+            KeyPress::Clear => self.typed.clear(),
             _ => {}
         }
-        Answer::Stay
+        QuestionOutcome::Stay
     }
 
     /// Appends what was typed or pasted, as far as there is room.
@@ -183,34 +185,34 @@ impl Question {
         }
     }
 
-    fn give(&mut self) -> Answer {
+    fn give(&mut self) -> QuestionOutcome {
         let order = match &self.ask {
-            Ask::Revoke(holder) => Order::Revoke { holder: holder.seen(), reason: None },
-            Ask::Thaw(freezer) => Order::Thaw { freezer: freezer.seen() },
-            Ask::Break(holder, token) if self.typed.trim() == token.to_string() => {
-                Order::Break { holder: holder.seen() }
+            QuestionKind::Revoke(holder) => OperatorOrder::Revoke { holder: holder.seen(), reason: None },
+            QuestionKind::Thaw(freezer) => OperatorOrder::Thaw { freezer: freezer.seen() },
+            QuestionKind::Break(holder, token) if self.typed.trim() == token.to_string() => {
+                OperatorOrder::Break { holder: holder.seen() }
             }
-            Ask::Break(..) => {
+            QuestionKind::Break(..) => {
                 self.refusal = Some("that is not its token; nothing was done".to_owned());
-                return Answer::Stay;
+                return QuestionOutcome::Stay;
             }
-            Ask::Kind => return Answer::Stay,
-            Ask::Freeze(_, kind) => match reason(&self.typed) {
-                Ok(reason) => Order::Freeze { reason, wait: FREEZE_WAIT_MAX, kind: *kind },
+            QuestionKind::Kind => return QuestionOutcome::Stay,
+            QuestionKind::Freeze(_, kind) => match reason(&self.typed) {
+                Ok(reason) => OperatorOrder::Freeze { reason, wait: FREEZE_WAIT_MAX, kind: *kind },
                 Err(what) => {
                     self.refusal = Some(format!("a reason is needed, for those who wait: {what}"));
-                    return Answer::Stay;
+                    return QuestionOutcome::Stay;
                 }
             },
         };
-        Answer::Do(order)
+        QuestionOutcome::Do(order)
     }
 }
 
 /// The holder that an order is for.
-fn holder(row: &Row, chosen: Option<&Contender>) -> Result<Contender, String> {
+fn holder(row: &LockLine, chosen: Option<&ContenderRow>) -> Result<ContenderRow, String> {
     match (chosen, row.holding.as_slice()) {
-        (Some(chosen), _) if chosen.state == State::Holds => Ok(chosen.clone()),
+        (Some(chosen), _) if chosen.state == QueueRole::Holds => Ok(chosen.clone()),
         (Some(chosen), _) => Err(format!("{} does not hold {}: choose a holder", chosen.who, row.lock)),
         (None, [holder]) => Ok(holder.clone()),
         (None, []) => Err(format!("{} has no holder", row.lock)),

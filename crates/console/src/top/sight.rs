@@ -4,34 +4,34 @@ use std::time::Duration;
 
 use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
-use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Way};
+use lockkeeper_monitor::{CollectionMode, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
-use super::contender::{self, Contender, held_for};
+use super::contender::{self, ContenderRow, held_for};
 use super::problems::{Problem, problems};
-use super::query::{Found, Query};
+use super::query::{Query, QueryMatches};
 use crate::output::known::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
-use crate::output::{Mark, Marks, Orders, brief};
+use crate::output::{LockMark, LockMarks, OrderCommands, brief};
 
 /// How many contenders of a queue are shown, from its head; `show` prints all.
 const CONTENDERS_MAX: usize = 1_000;
 
 /// All that can be on the screen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct ScreenData {
     pub(super) freshness: Badge,
     pub(super) problems: Vec<Problem>,
     pub(super) sum: Sum,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<LockLine>,
     /// How many locks the filter asks for, also beyond the rows.
     pub(super) total: usize,
     /// The queue that is looked into.
-    pub(super) queue: Vec<Contender>,
+    pub(super) queue: Vec<ContenderRow>,
     /// How many contenders it has beyond these.
     pub(super) queue_more: usize,
     /// The line of its lock.
-    pub(super) lock: Option<Row>,
+    pub(super) lock: Option<LockLine>,
     /// The line of the lock that is chosen in the list, which may have no room among the rows.
-    pub(super) chosen: Option<Row>,
+    pub(super) chosen: Option<LockLine>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ pub(super) struct Sum {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct LockLine {
     pub(super) lock: QueueName,
     /// As what it is used; empty if nothing tells.
     pub(super) kind: String,
@@ -56,27 +56,27 @@ pub(super) struct Row {
     pub(super) oldest: Option<Duration>,
     pub(super) held: Option<String>,
     pub(super) holders: String,
-    pub(super) mark: Mark,
+    pub(super) mark: LockMark,
     /// Those that hold, as far as they are named.
-    pub(super) holding: Vec<Contender>,
+    pub(super) holding: Vec<ContenderRow>,
     /// What freezes it, or waits to.
-    pub(super) freezer: Option<Contender>,
+    pub(super) freezer: Option<ContenderRow>,
 }
 
-impl Sight {
+impl ScreenData {
     /// Collects what is to be shown: the locks that `query` asks for, `chosen` too, and the queue of `lock`.
     pub(super) fn new(
-        state: &State,
+        state: &MonitorState,
         firing: &[Alert],
-        orders: &Orders,
+        orders: &OrderCommands,
         query: &Query,
         lock: Option<&QueueName>,
         chosen: Option<&QueueName>,
-        now: Moment,
+        now: TimePoint,
     ) -> Self {
-        let marked = Marks::new(state, firing);
-        let Found { locks, total } = query.choose(&state.model, now);
-        let row = |name: &QueueName, lock: &KnownLock| Row::new(name, lock, marked.of(name, lock), now);
+        let marked = LockMarks::new(state, firing);
+        let QueryMatches { locks, total } = query.choose(&state.model, now);
+        let row = |name: &QueueName, lock: &KnownLock| LockLine::new(name, lock, marked.of(name, lock), now);
         let known = lock.and_then(|name| state.model.locks().get_key_value(name));
         let contenders = known.map(|(_, lock)| lock.contenders.as_slice()).unwrap_or_default();
         let chosen = chosen.and_then(|name| state.model.locks().get_key_value(name));
@@ -88,7 +88,7 @@ impl Sight {
             sum: Sum::new(state, now),
             rows: locks.into_iter().map(|(name, lock)| row(name, lock)).collect(),
             total,
-            queue: shown.map(|(position, one)| Contender::new(position, one, now)).collect(),
+            queue: shown.map(|(position, one)| ContenderRow::new(position, one, now)).collect(),
             queue_more: contenders.len().saturating_sub(CONTENDERS_MAX),
             lock: known.map(|(name, lock)| row(name, lock)),
             chosen: chosen.map(|(name, lock)| row(name, lock)),
@@ -97,12 +97,14 @@ impl Sight {
 }
 
 impl Badge {
-    fn new(state: &State, now: Moment) -> Self {
+    fn new(state: &MonitorState, now: TimePoint) -> Self {
         let age = state.freshness.age(now.boot);
         let text = match (&state.freshness, age) {
-            (Freshness::Fresh(_), Some(age)) if age <= age_max(state.way) => {
+            (ServiceFreshness::Fresh(_), Some(age)) if age <= age_max(state.way) => {
                 let text = match state.way {
-                    Way::Looks(period) => format!("seen {} ago, looked at each {}", brief(age), brief(period)),
+                    CollectionMode::Looks(period) => {
+                        format!("seen {} ago, looked at each {}", brief(age), brief(period))
+                    }
                     _ => "live".to_owned(),
                 };
                 return Self { text, is_fresh: true };
@@ -115,15 +117,15 @@ impl Badge {
 }
 
 impl Sum {
-    fn new(state: &State, now: Moment) -> Self {
+    fn new(state: &MonitorState, now: TimePoint) -> Self {
         let (waiting, longest) = all_waits(state, now);
         let longest = longest.map(|(age, name)| (age, name.clone()));
         Self { locks: state.model.locks().len(), waiting, longest }
     }
 }
 
-impl Row {
-    fn new(name: &QueueName, lock: &KnownLock, mark: Mark, now: Moment) -> Self {
+impl LockLine {
+    fn new(name: &QueueName, lock: &KnownLock, mark: LockMark, now: TimePoint) -> Self {
         let numbered = || (1..).zip(&lock.contenders);
         let holding = numbered().filter(|(_, one)| one.hold.is_some() && one.info.frozen.is_none());
         let freezer = numbered().find(|(_, one)| one.info.frozen.is_some());
@@ -135,8 +137,8 @@ impl Row {
             held: longest_hold(lock, now).map(held_for),
             holders: holders(lock),
             mark,
-            holding: holding.take(NAMED_MAX).map(|(position, one)| Contender::new(position, one, now)).collect(),
-            freezer: freezer.map(|(position, one)| Contender::new(position, one, now)),
+            holding: holding.take(NAMED_MAX).map(|(position, one)| ContenderRow::new(position, one, now)).collect(),
+            freezer: freezer.map(|(position, one)| ContenderRow::new(position, one, now)),
         }
     }
 
@@ -149,7 +151,7 @@ impl Row {
             oldest: None,
             held: None,
             holders: "free".to_owned(),
-            mark: Mark::None,
+            mark: LockMark::None,
             holding: Vec::new(),
             freezer: None,
         }

@@ -13,13 +13,13 @@ use std::time::Duration;
 use lockkeeper::QueueName;
 use lockkeeper::clock::BootInstant;
 
-use super::episode::{Alert, Alerts, News, Outage};
+use super::episode::{Alert, AlertNews, Alerts, Outage};
 use super::findings::About;
-use super::notes::{Noted, Notes};
-use super::outbox::Outbox;
+use super::notes::{AlertNotes, NotedAlert};
+use super::outbox::AlertOutbox;
 use super::rule::{Rule, Thresholds};
-use crate::collect::{Freshness, State};
-use crate::model::Moment;
+use crate::collect::{MonitorState, ServiceFreshness};
+use crate::model::TimePoint;
 
 /// The election of the monitor that sends alerts, in the service that is watched. A collector does not show it.
 pub const SENDERS: &str = "lockkeeper-monitor/alerts";
@@ -39,10 +39,10 @@ pub struct Desk {
     alerts: Alerts,
     role: Role,
     /// The alerts that receivers were told of and that are not over, also by a sender before this one.
-    told: BTreeMap<About, Told>,
+    told: BTreeMap<About, AlertRecord>,
     /// What is to be told once it was written down.
-    unnoted: Vec<News>,
-    outboxes: BTreeMap<String, Outbox>,
+    unnoted: Vec<AlertNews>,
+    outboxes: BTreeMap<String, AlertOutbox>,
     /// The number of the last note that all monitors may know, if one was heard of, and how many outages came since.
     note: Option<u64>,
     outages: u64,
@@ -54,12 +54,12 @@ pub struct Desk {
 
 /// What was told of an alert, and is said at its end again.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct AlertRecord {
     began_unix: Duration,
     outage: Option<Outage>,
 }
 
-impl Told {
+impl AlertRecord {
     /// It, as an alert of this beginning.
     fn of(self, alert: Alert) -> Alert {
         Alert { began_unix: self.began_unix, outage: self.outage, ..alert }
@@ -74,7 +74,7 @@ impl Desk {
             role: Role::Sender,
             told: BTreeMap::new(),
             unnoted: Vec::new(),
-            outboxes: receivers.into_iter().map(|receiver| (receiver, Outbox::default())).collect(),
+            outboxes: receivers.into_iter().map(|receiver| (receiver, AlertOutbox::default())).collect(),
             note: None,
             outages: 0,
             is_counted: false,
@@ -83,15 +83,20 @@ impl Desk {
     }
 
     /// Judges what is known now, as [`Alerts::judge`] does; returns what has begun and ended in this monitor's view.
-    pub fn judge(&mut self, state: &State, now: Moment, thresholds: impl Fn(&QueueName) -> Thresholds) -> Vec<News> {
+    pub fn judge(
+        &mut self,
+        state: &MonitorState,
+        now: TimePoint,
+        thresholds: impl Fn(&QueueName) -> Thresholds,
+    ) -> Vec<AlertNews> {
         let news = self.alerts.judge(state, now, thresholds);
         self.changes += news.len() as u64;
         for news in &news {
-            if let News::Ended(alert) = news {
+            if let AlertNews::Ended(alert) = news {
                 self.end(alert);
             }
         }
-        let is_fresh = matches!(state.freshness, Freshness::Fresh(_));
+        let is_fresh = matches!(state.freshness, ServiceFreshness::Fresh(_));
         let is_ours = |about: &About| *about == About::Unreachable || (is_fresh && self.role == Role::Sender);
         let is_untold = self.alerts.firing_about().any(|about| is_ours(about) && !self.told.contains_key(about));
         if is_untold {
@@ -108,20 +113,20 @@ impl Desk {
             self.outages += 1;
             Outage { note, number: self.outages }
         });
-        let told = Told { began_unix: alert.began_unix, outage };
+        let told = AlertRecord { began_unix: alert.began_unix, outage };
         self.told.insert(alert.about.clone(), told);
-        self.unnoted.push(News::Raised(told.of(alert)));
+        self.unnoted.push(AlertNews::Raised(told.of(alert)));
         self.changes += 1;
     }
 
     fn end(&mut self, alert: &Alert) {
         let told = self.told.remove(&alert.about);
         let is_ours = alert.about == About::Unreachable || self.role == Role::Sender;
-        self.unnoted.extend(told.filter(|_| is_ours).map(|told| News::Ended(told.of(alert.clone()))));
+        self.unnoted.extend(told.filter(|_| is_ours).map(|told| AlertNews::Ended(told.of(alert.clone()))));
     }
 
     /// Sends all alerts from now on, and goes on where the sender before has ended by its notes, if it has left any.
-    pub fn lead(&mut self, left: Option<Notes>, now: Moment) {
+    pub fn lead(&mut self, left: Option<AlertNotes>, now: TimePoint) {
         self.role = Role::Sender;
         self.changes += 1;
         let Some(left) = left else {
@@ -161,15 +166,15 @@ impl Desk {
     }
 
     /// Goes on after a restart.
-    pub fn restore(&mut self, notes: Notes, now: Moment) {
+    pub fn restore(&mut self, notes: AlertNotes, now: TimePoint) {
         (self.note, self.outages, self.is_counted) = (notes.note, notes.outages, notes.is_counted);
         self.take_in(notes, now);
     }
 
-    fn take_in(&mut self, notes: Notes, now: Moment) {
-        for Noted { alert, is_told } in notes.firing {
+    fn take_in(&mut self, notes: AlertNotes, now: TimePoint) {
+        for NotedAlert { alert, is_told } in notes.firing {
             if is_told {
-                let told = Told { began_unix: alert.began_unix, outage: alert.outage };
+                let told = AlertRecord { began_unix: alert.began_unix, outage: alert.outage };
                 self.told.insert(alert.about.clone(), told);
             }
             self.alerts.adopt(alert);
@@ -184,17 +189,17 @@ impl Desk {
     }
 
     /// Returns what is to be written down for this monitor's next start.
-    pub fn notes(&self, now: Moment) -> Notes {
+    pub fn notes(&self, now: TimePoint) -> AlertNotes {
         let firing = self.alerts.firing().map(|alert| match self.told.get(&alert.about) {
-            Some(told) => Noted { alert: told.of(alert), is_told: true },
-            None => Noted { alert, is_told: false },
+            Some(told) => NotedAlert { alert: told.of(alert), is_told: true },
+            None => NotedAlert { alert, is_told: false },
         });
         let untold = self.outboxes.iter().map(|(receiver, outbox)| {
             let waiting = outbox.untold().map(|(since, news)| (unix_of(since, now), news));
             let all = waiting.chain(self.unnoted.iter().map(|news| (now.unix, news)));
             (receiver.clone(), all.map(|(since, news)| (since, news.clone())).collect())
         });
-        Notes {
+        AlertNotes {
             note: self.note,
             outages: self.outages,
             is_counted: self.is_counted,
@@ -205,7 +210,7 @@ impl Desk {
 
     /// Returns what is to be written down for the next sender, as a new note, which is [heard](Self::hear) of once it
     /// is written.
-    pub fn notes_for_others(&self, now: Moment) -> Notes {
+    pub fn notes_for_others(&self, now: TimePoint) -> AlertNotes {
         let mut notes = self.notes(now);
         (notes.note, notes.outages) = (Some(self.note.unwrap_or_default().wrapping_add(1)), 0);
         notes.firing.retain(|noted| noted.is_told && noted.alert.about != About::Unreachable);
@@ -251,28 +256,28 @@ impl Desk {
     }
 
     /// Returns what a receiver is to be told.
-    pub fn outbox(&mut self, receiver: &str) -> Option<&mut Outbox> {
+    pub fn outbox(&mut self, receiver: &str) -> Option<&mut AlertOutbox> {
         self.outboxes.get_mut(receiver)
     }
 
     /// Returns how many news were dropped untold.
     pub fn dropped(&self) -> u64 {
-        self.outboxes.values().map(Outbox::dropped).sum()
+        self.outboxes.values().map(AlertOutbox::dropped).sum()
     }
 
     /// Counts how often the notes have changed.
     pub fn changes(&self) -> u64 {
-        self.changes + self.outboxes.values().map(Outbox::changes).sum::<u64>()
+        self.changes + self.outboxes.values().map(AlertOutbox::changes).sum::<u64>()
     }
 }
 
 /// Whether it is of the service itself, which each monitor tells for itself.
-pub fn is_of_service(news: &News) -> bool {
+pub fn is_of_service(news: &AlertNews) -> bool {
     match news {
-        News::Raised(alert) | News::Ended(alert) => alert.about == About::Unreachable,
+        AlertNews::Raised(alert) | AlertNews::Ended(alert) => alert.about == About::Unreachable,
     }
 }
 
-fn unix_of(then: BootInstant, now: Moment) -> Duration {
+fn unix_of(then: BootInstant, now: TimePoint) -> Duration {
     now.unix.saturating_sub(now.boot.saturating_duration_since(then))
 }

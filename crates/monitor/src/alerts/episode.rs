@@ -7,10 +7,10 @@ use std::time::Duration;
 use lockkeeper::QueueName;
 use lockkeeper::clock::BootInstant;
 
-use super::findings::{About, Finding, Symptom, of_locks, of_service};
+use super::findings::{About, AlertFinding, Symptom, of_locks, of_service};
 use super::rule::{Rule, Thresholds};
-use crate::collect::{Freshness, State};
-use crate::model::Moment;
+use crate::collect::{MonitorState, ServiceFreshness};
+use crate::model::TimePoint;
 
 /// How many episodes are kept at a time: far more than an operator can look at, and some megabytes.
 const EPISODES_MAX: usize = 10_000;
@@ -22,7 +22,7 @@ pub struct Alert {
     /// What it is about.
     pub about: About,
     /// What was found last.
-    pub finding: Finding,
+    pub finding: AlertFinding,
     /// When it was found first, in time since 1970-01-01 UTC.
     pub began_unix: Duration,
     /// When it was over, if it is.
@@ -33,7 +33,7 @@ pub struct Alert {
 
 impl Alert {
     /// Describes one that is not over, and is none of the outages that are counted.
-    pub const fn new(about: About, finding: Finding, began_unix: Duration) -> Self {
+    pub const fn new(about: About, finding: AlertFinding, began_unix: Duration) -> Self {
         Self { about, finding, began_unix, ended_unix: None, outage: None }
     }
 }
@@ -52,7 +52,7 @@ pub struct Outage {
 /// What is to be told.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum News {
+pub enum AlertNews {
     /// An alert has begun.
     Raised(Alert),
     /// An alert is over.
@@ -61,14 +61,14 @@ pub enum News {
 
 #[derive(Clone, Debug)]
 struct Episode {
-    phase: Phase,
-    finding: Finding,
+    phase: EpisodePhase,
+    finding: AlertFinding,
     began_unix: Duration,
 }
 
 /// How far an episode is.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum EpisodePhase {
     /// It has been wrong since then, and is not told yet.
     Pending(BootInstant),
     /// It was told.
@@ -88,11 +88,16 @@ impl Alerts {
     /// Judges what is known now; returns what is to be told. It is to be asked at each change, and each second.
     ///
     /// While the service cannot be asked, nothing of its locks begins or ends.
-    pub fn judge(&mut self, state: &State, now: Moment, thresholds: impl Fn(&QueueName) -> Thresholds) -> Vec<News> {
+    pub fn judge(
+        &mut self,
+        state: &MonitorState,
+        now: TimePoint,
+        thresholds: impl Fn(&QueueName) -> Thresholds,
+    ) -> Vec<AlertNews> {
         let mut news = Vec::new();
         let of_service = of_service(state).map(|symptom| (About::Unreachable, symptom));
         self.go_on(of_service.into_iter().collect(), |about| *about == About::Unreachable, now, &mut news);
-        if matches!(state.freshness, Freshness::Fresh(_)) {
+        if matches!(state.freshness, ServiceFreshness::Fresh(_)) {
             let firing_since = |about: &About| self.firing_since(about);
             let found = of_locks(state, now, thresholds, firing_since);
             self.go_on(found, |about| *about != About::Unreachable, now, &mut news);
@@ -107,8 +112,8 @@ impl Alerts {
         &mut self,
         mut found: BTreeMap<About, Symptom>,
         is_judged: impl Fn(&About) -> bool,
-        now: Moment,
-        news: &mut Vec<News>,
+        now: TimePoint,
+        news: &mut Vec<AlertNews>,
     ) {
         for about in self.episodes.keys().filter(|about| is_judged(about)).cloned().collect::<Vec<_>>() {
             let symptom = found.remove(&about);
@@ -121,7 +126,7 @@ impl Alerts {
         }
     }
 
-    fn step(&mut self, about: About, symptom: Option<Symptom>, now: Moment, news: &mut Vec<News>) {
+    fn step(&mut self, about: About, symptom: Option<Symptom>, now: TimePoint, news: &mut Vec<AlertNews>) {
         let rule = about.rule();
         let old = self.episodes.remove(&about);
         let (wrong, finding) = match symptom {
@@ -129,7 +134,7 @@ impl Alerts {
             Some(Symptom::Middling(finding)) => (None, Some(finding)),
             None => (Some(false), None),
         };
-        let began = Phase::Pending(now.boot);
+        let began = EpisodePhase::Pending(now.boot);
         let (phase, began_unix, old_finding) = match old {
             Some(Episode { phase, finding, began_unix }) => (phase, began_unix, Some(finding)),
             None if wrong == Some(true) => (began, now.unix, None),
@@ -138,22 +143,22 @@ impl Alerts {
         let Some(finding) = finding.or(old_finding) else { return };
         let lasted = |since: BootInstant| now.boot.saturating_duration_since(since);
         let phase = match (phase, wrong) {
-            (Phase::Pending(since), Some(true)) if lasted(since) >= rule.raised_after() => {
+            (EpisodePhase::Pending(since), Some(true)) if lasted(since) >= rule.raised_after() => {
                 *self.raised.entry(rule).or_default() += 1;
-                news.push(News::Raised(alert(&about, &finding, began_unix, None)));
-                Phase::Firing
+                news.push(AlertNews::Raised(alert(&about, &finding, began_unix, None)));
+                EpisodePhase::Firing
             }
-            (Phase::Pending(since), Some(true)) => Phase::Pending(since),
+            (EpisodePhase::Pending(since), Some(true)) => EpisodePhase::Pending(since),
             // It was not wrong for long enough.
-            (Phase::Pending(_), _) => return,
-            (Phase::Firing | Phase::Clearing(..), Some(true) | None) => Phase::Firing,
-            (Phase::Firing, Some(false)) => Phase::Clearing(now.boot, now.unix),
-            (clearing @ Phase::Clearing(..), Some(false)) => clearing,
+            (EpisodePhase::Pending(_), _) => return,
+            (EpisodePhase::Firing | EpisodePhase::Clearing(..), Some(true) | None) => EpisodePhase::Firing,
+            (EpisodePhase::Firing, Some(false)) => EpisodePhase::Clearing(now.boot, now.unix),
+            (clearing @ EpisodePhase::Clearing(..), Some(false)) => clearing,
         };
-        if let Phase::Clearing(since, since_unix) = phase
+        if let EpisodePhase::Clearing(since, since_unix) = phase
             && lasted(since) >= rule.ended_after(&finding)
         {
-            news.push(News::Ended(alert(&about, &finding, began_unix, Some(since_unix))));
+            news.push(AlertNews::Ended(alert(&about, &finding, began_unix, Some(since_unix))));
             return;
         }
         self.episodes.insert(about, Episode { phase, finding, began_unix });
@@ -162,9 +167,9 @@ impl Alerts {
     /// Forgets what was about to begin or to end with the locks: it may have been otherwise meanwhile.
     fn hold_on(&mut self) {
         self.episodes.retain(|about, episode| {
-            let is_pending = matches!(episode.phase, Phase::Pending(_));
-            if matches!(episode.phase, Phase::Clearing(..)) && *about != About::Unreachable {
-                episode.phase = Phase::Firing;
+            let is_pending = matches!(episode.phase, EpisodePhase::Pending(_));
+            if matches!(episode.phase, EpisodePhase::Clearing(..)) && *about != About::Unreachable {
+                episode.phase = EpisodePhase::Firing;
             }
             *about == About::Unreachable || !is_pending
         });
@@ -176,25 +181,25 @@ impl Alerts {
         let Alert { about, finding, began_unix, .. } = alert;
         let is_firing = self.firing_since(&about).is_some();
         if !is_firing && (self.episodes.len() < EPISODES_MAX || self.episodes.contains_key(&about)) {
-            self.episodes.insert(about, Episode { phase: Phase::Firing, finding, began_unix });
+            self.episodes.insert(about, Episode { phase: EpisodePhase::Firing, finding, began_unix });
         }
     }
 
     /// Returns when an alert has begun that was raised and is not over.
     fn firing_since(&self, about: &About) -> Option<Duration> {
         let episode = self.episodes.get(about)?;
-        (!matches!(episode.phase, Phase::Pending(_))).then_some(episode.began_unix)
+        (!matches!(episode.phase, EpisodePhase::Pending(_))).then_some(episode.began_unix)
     }
 
     /// Returns the alerts that were raised and are not over.
     pub fn firing(&self) -> impl Iterator<Item = Alert> {
-        let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, Phase::Pending(_)));
+        let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, EpisodePhase::Pending(_)));
         told.map(|(about, episode)| alert(about, &episode.finding, episode.began_unix, None))
     }
 
     /// Names what they are about.
     pub(super) fn firing_about(&self) -> impl Iterator<Item = &About> {
-        let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, Phase::Pending(_)));
+        let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, EpisodePhase::Pending(_)));
         told.map(|(about, _)| about)
     }
 
@@ -204,6 +209,6 @@ impl Alerts {
     }
 }
 
-fn alert(about: &About, finding: &Finding, began_unix: Duration, ended_unix: Option<Duration>) -> Alert {
+fn alert(about: &About, finding: &AlertFinding, began_unix: Duration, ended_unix: Option<Duration>) -> Alert {
     Alert { about: about.clone(), finding: finding.clone(), began_unix, ended_unix, outage: None }
 }

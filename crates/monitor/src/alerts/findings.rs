@@ -6,9 +6,9 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use super::rule::{Rule, Thresholds};
-use crate::collect::{Freshness, State};
-use crate::confirmation::{Judged, Verdict};
-use crate::model::{KnownLock, Moment};
+use crate::collect::{MonitorState, ServiceFreshness};
+use crate::confirmation::{DeadlockVerdict, Judged};
+use crate::model::{KnownLock, TimePoint};
 
 /// What an alert is about: the same for as long as the same thing is wrong.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -31,7 +31,7 @@ pub enum About {
 /// Something that is wrong, as it is now.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Finding {
+pub enum AlertFinding {
     /// A known deadlock.
     Deadlock(Judged),
     /// A hold that is too long.
@@ -78,9 +78,9 @@ pub enum Finding {
 #[derive(Clone, Debug)]
 pub(super) enum Symptom {
     /// It is wrong.
-    Wrong(Finding),
+    Wrong(AlertFinding),
     /// It is not so wrong that an alert begins, and too wrong for one to end.
-    Middling(Finding),
+    Middling(AlertFinding),
 }
 
 impl About {
@@ -107,31 +107,31 @@ impl About {
 }
 
 /// Finds what is wrong with the service.
-pub(super) fn of_service(state: &State) -> Option<Symptom> {
+pub(super) fn of_service(state: &MonitorState) -> Option<Symptom> {
     let trouble = match &state.freshness {
-        Freshness::Fresh(_) => return None,
-        Freshness::Nothing => "it has not answered yet".to_owned(),
-        Freshness::Unreached(error) | Freshness::Stale(_, error) => format!("{error:#}"),
+        ServiceFreshness::Fresh(_) => return None,
+        ServiceFreshness::Nothing => "it has not answered yet".to_owned(),
+        ServiceFreshness::Unreached(error) | ServiceFreshness::Stale(_, error) => format!("{error:#}"),
     };
-    Some(Symptom::Wrong(Finding::Unreachable(trouble)))
+    Some(Symptom::Wrong(AlertFinding::Unreachable(trouble)))
 }
 
 /// Finds what is wrong with the locks, while what is known of them is true. `firing_since` tells of the alerts that go
 /// on.
 pub(super) fn of_locks(
-    state: &State,
-    now: Moment,
+    state: &MonitorState,
+    now: TimePoint,
     thresholds: impl Fn(&QueueName) -> Thresholds,
     firing_since: impl Fn(&About) -> Option<Duration>,
 ) -> BTreeMap<About, Symptom> {
     let mut found = BTreeMap::new();
     for judged in &state.deadlocks {
-        let finding = Finding::Deadlock(judged.clone());
+        let finding = AlertFinding::Deadlock(judged.clone());
         let symptom = match judged.verdict {
-            Verdict::Known => Symptom::Wrong(finding),
+            DeadlockVerdict::Known => Symptom::Wrong(finding),
             // It is none yet, or none that an operator should end; one that was told is not over by that.
-            Verdict::Unconfirmed | Verdict::EndsSoon(_) => Symptom::Middling(finding),
-            Verdict::Possible => continue,
+            DeadlockVerdict::Unconfirmed | DeadlockVerdict::EndsSoon(_) => Symptom::Middling(finding),
+            DeadlockVerdict::Possible => continue,
         };
         found.insert(About::Deadlock(judged.deadlock.core.clone()), symptom);
     }
@@ -148,8 +148,8 @@ pub(super) fn of_locks(
         found.extend(long_holds(name, lock, waiters, thresholds.held, now, &firing_since));
         let holder = lock.holders().next().map(|holder| Box::new(holder.info.clone()));
         let symptom = match u32::try_from(waiters).unwrap_or(u32::MAX) {
-            count if count > thresholds.waiters => Symptom::Wrong(Finding::Waiters { waiters, holder }),
-            count if count > thresholds.calm() => Symptom::Middling(Finding::Waiters { waiters, holder }),
+            count if count > thresholds.waiters => Symptom::Wrong(AlertFinding::Waiters { waiters, holder }),
+            count if count > thresholds.calm() => Symptom::Middling(AlertFinding::Waiters { waiters, holder }),
             _ => continue,
         };
         found.insert(About::Waiters(name.clone()), symptom);
@@ -159,12 +159,12 @@ pub(super) fn of_locks(
 
 /// Finds the locks that are lost more often than they may be. One that was is well when it was not for ten minutes.
 fn frequent_losses<'a>(
-    state: &'a State,
-    now: Moment,
+    state: &'a MonitorState,
+    now: TimePoint,
     thresholds: &'a impl Fn(&QueueName) -> Thresholds,
 ) -> impl Iterator<Item = (About, Symptom)> + 'a {
     state.model.lost_lately(now.boot).map(|(name, losses)| {
-        let finding = Finding::Lost { losses };
+        let finding = AlertFinding::Lost { losses };
         let is_often = u32::try_from(losses).unwrap_or(u32::MAX) > thresholds(name).losses;
         (About::Lost(name.clone()), if is_often { Symptom::Wrong(finding) } else { Symptom::Middling(finding) })
     })
@@ -173,16 +173,16 @@ fn frequent_losses<'a>(
 /// Finds the holders whose sessions give no sign of life: the leader of an election too, for its followers wait to be
 /// told.
 fn silent_holders<'a>(
-    state: &'a State,
+    state: &'a MonitorState,
     name: &'a QueueName,
     lock: &'a KnownLock,
-    now: Moment,
+    now: TimePoint,
 ) -> impl Iterator<Item = (About, Symptom)> + 'a {
     lock.holders().filter_map(move |holder| {
         let silence = state.model.silence(&holder.info)?;
         let (silent, timeout) = (now.boot.saturating_duration_since(silence.since), silence.timeout);
         let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(silent));
-        let finding = Finding::Jeopardy { holder: holder_info, silent, since_unix, timeout };
+        let finding = AlertFinding::Jeopardy { holder: holder_info, silent, since_unix, timeout };
         Some((About::Jeopardy(name.clone(), holder.info.id.clone()), Symptom::Wrong(finding)))
     })
 }
@@ -194,7 +194,7 @@ fn long_holds<'a>(
     lock: &'a KnownLock,
     waiters: usize,
     most: Duration,
-    now: Moment,
+    now: TimePoint,
     firing_since: &'a impl Fn(&About) -> Option<Duration>,
 ) -> impl Iterator<Item = (About, Symptom)> + 'a {
     lock.holders().filter_map(move |holder| {
@@ -203,7 +203,7 @@ fn long_holds<'a>(
         let told = firing_since(&about).map(|since| now.unix.saturating_sub(since));
         let at_least = seen.max(told.unwrap_or_default());
         let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(at_least));
-        let finding = Finding::Held { holder: holder_info, at_least, since_unix, waiters };
+        let finding = AlertFinding::Held { holder: holder_info, at_least, since_unix, waiters };
         match (seen > most && waiters > 0, seen > most || told.is_some()) {
             (true, _) => Some((about, Symptom::Wrong(finding))),
             (false, true) => Some((about, Symptom::Middling(finding))),

@@ -17,8 +17,8 @@ mod outbox;
 mod rule;
 
 pub use desk::{Desk, SENDERS, is_of_service};
-pub use episode::{Alert, Alerts, News, Outage};
-pub use findings::{About, Finding};
-pub use notes::{Noted, Notes, NotesError};
-pub use outbox::{KEPT_FOR, NEWS_MAX, Outbox};
+pub use episode::{Alert, AlertNews, Alerts, Outage};
+pub use findings::{About, AlertFinding};
+pub use notes::{AlertNotes, NotedAlert, NotesError};
+pub use outbox::{AlertOutbox, KEPT_FOR, NEWS_MAX};
 pub use rule::{Rule, Thresholds};

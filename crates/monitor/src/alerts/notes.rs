@@ -9,8 +9,8 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, QueueName};
 use serde::{Deserialize, Serialize};
 
-use super::episode::{Alert, News, Outage};
-use super::findings::{About, Finding};
+use super::episode::{Alert, AlertNews, Outage};
+use super::findings::{About, AlertFinding};
 use super::rule::Rule;
 
 /// The version of the text that is written. Since version 2 there are the rules `lost` and `jeopardy`.
@@ -25,7 +25,7 @@ const SAID_MAX: usize = 500;
 /// What is known of the alerts of a service.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Notes {
+pub struct AlertNotes {
     /// The number of the last note for all monitors, if one was heard of.
     pub note: Option<u64>,
     /// How many outages were seen since that note.
@@ -33,15 +33,15 @@ pub struct Notes {
     /// Whether those are all since that note.
     pub is_counted: bool,
     /// The alerts that are not over.
-    pub firing: Vec<Noted>,
+    pub firing: Vec<NotedAlert>,
     /// What each receiver is still to be told, and since when, in time since 1970-01-01 UTC.
-    pub untold: BTreeMap<String, Vec<(Duration, News)>>,
+    pub untold: BTreeMap<String, Vec<(Duration, AlertNews)>>,
 }
 
 /// An alert, as it is noted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Noted {
+pub struct NotedAlert {
     /// The alert.
     pub alert: Alert,
     /// Whether receivers were told that it has begun, or are about to be.
@@ -81,7 +81,7 @@ struct Head {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Text {
+struct NotesJson {
     version: u64,
     service: String,
     note: Option<u64>,
@@ -112,21 +112,23 @@ struct NewsText {
     alert: AlertText,
 }
 
-impl Notes {
+impl AlertNotes {
     /// Writes them as a text of at most so many bytes. Where there is no room, first the oldest news go that are still
     /// to be told, and then alerts that are not over. `say` says in a line what is wrong.
     pub fn encode(&self, service: &str, bytes_max: usize, say: impl Fn(&Alert) -> String) -> Vec<u8> {
         let text_of = |alert: &Alert, is_told| AlertText::new(alert, &say(alert), is_told);
-        let news = |(since, news): &(Duration, News)| match news {
-            News::Raised(alert) => NewsText { since_ms: millis(*since), ended_ms: None, alert: text_of(alert, true) },
-            News::Ended(alert) => NewsText {
+        let news = |(since, news): &(Duration, AlertNews)| match news {
+            AlertNews::Raised(alert) => {
+                NewsText { since_ms: millis(*since), ended_ms: None, alert: text_of(alert, true) }
+            }
+            AlertNews::Ended(alert) => NewsText {
                 since_ms: millis(*since),
                 ended_ms: alert.ended_unix.map(millis),
                 alert: text_of(alert, true),
             },
         };
         let untold = self.untold.iter().map(|(receiver, all)| (receiver.clone(), all.iter().map(news).collect()));
-        let mut text = Text {
+        let mut text = NotesJson {
             version: VERSION,
             service: service.to_owned(),
             note: self.note,
@@ -155,16 +157,16 @@ impl Notes {
         if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(NotesError::Version(version));
         }
-        let text: Text = serde_json::from_slice(bytes).map_err(damaged)?;
+        let text: NotesJson = serde_json::from_slice(bytes).map_err(damaged)?;
         if text.service != service {
             return Err(NotesError::Service(text.service));
         }
-        let noted = |text: AlertText| Ok(Noted { is_told: text.is_told, alert: text.alert(None)? });
+        let noted = |text: AlertText| Ok(NotedAlert { is_told: text.is_told, alert: text.alert(None)? });
         let news = |text: NewsText| {
             let since = Duration::from_millis(text.since_ms);
             let ended = text.ended_ms.map(Duration::from_millis);
             let alert = text.alert.alert(ended)?;
-            Ok((since, if ended.is_some() { News::Ended(alert) } else { News::Raised(alert) }))
+            Ok((since, if ended.is_some() { AlertNews::Ended(alert) } else { AlertNews::Raised(alert) }))
         };
         let untold = text.untold.into_iter().map(|(receiver, all)| {
             let all = all.into_iter().map(news).collect::<Result<Vec<_>, _>>()?;
@@ -180,7 +182,7 @@ impl Notes {
     }
 }
 
-impl Text {
+impl NotesJson {
     /// Whether there is nothing to leave out.
     fn is_short(&self) -> bool {
         self.firing.is_empty() && self.untold.values().all(Vec::is_empty)
@@ -219,7 +221,7 @@ impl AlertText {
 
     fn alert(self, ended_unix: Option<Duration>) -> Result<Alert, NotesError> {
         let outage = self.outage.map(|(note, number)| Outage { note, number });
-        let (finding, began_unix) = (Finding::Said(self.said), Duration::from_millis(self.began_ms));
+        let (finding, began_unix) = (AlertFinding::Said(self.said), Duration::from_millis(self.began_ms));
         let about = about(&self.rule, self.about)?;
         Ok(Alert { about, finding, began_unix, ended_unix, outage })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper::clock::BootInstant;
 
-use super::episode::{Alert, News};
+use super::episode::{Alert, AlertNews};
 
 /// How many news are kept for a receiver that is down: more than an operator reads, and some megabytes.
 pub const NEWS_MAX: usize = 1_000;
@@ -23,8 +23,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// What one receiver is still to be told.
 #[derive(Clone, Debug, Default)]
-pub struct Outbox {
-    waiting: VecDeque<Waiting>,
+pub struct AlertOutbox {
+    waiting: VecDeque<PendingNews>,
     /// The number of the next news.
     next: u64,
     /// How often the first one was tried in vain since the receiver took one last.
@@ -36,39 +36,39 @@ pub struct Outbox {
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct PendingNews {
     number: u64,
     since: BootInstant,
-    news: News,
+    news: AlertNews,
 }
 
-impl Outbox {
+impl AlertOutbox {
     /// Adds news. Where there is no room, an alert that has begun and ended untold goes first, and else the oldest.
-    pub fn put(&mut self, news: News, now: BootInstant) {
+    pub fn put(&mut self, news: AlertNews, now: BootInstant) {
         self.forget_old(now);
         if self.waiting.len() >= NEWS_MAX {
             self.make_room();
         }
-        self.waiting.push_back(Waiting { number: self.next, since: now, news });
+        self.waiting.push_back(PendingNews { number: self.next, since: now, news });
         self.next += 1;
         self.changes += 1;
     }
 
     /// Returns what is still to be told, the oldest first, each with the moment since which it waits.
-    pub fn untold(&self) -> impl ExactSizeIterator<Item = (BootInstant, &News)> {
+    pub fn untold(&self) -> impl ExactSizeIterator<Item = (BootInstant, &AlertNews)> {
         self.waiting.iter().map(|waiting| (waiting.since, &waiting.news))
     }
 
     /// Keeps only such news, and drops none by that: another monitor tells the others.
-    pub fn retain(&mut self, is_kept: impl Fn(&News) -> bool) {
+    pub fn retain(&mut self, is_kept: impl Fn(&AlertNews) -> bool) {
         self.waiting.retain(|waiting| is_kept(&waiting.news));
         self.changes += 1;
     }
 
     fn make_room(&mut self) {
         let ended = self.waiting.iter().enumerate().find_map(|(at, waiting)| match &waiting.news {
-            News::Ended(alert) => Some((self.begin_of(alert, at)?, at)),
-            News::Raised(_) => None,
+            AlertNews::Ended(alert) => Some((self.begin_of(alert, at)?, at)),
+            AlertNews::Raised(_) => None,
         });
         match ended {
             Some((begun, ended)) => {
@@ -86,8 +86,8 @@ impl Outbox {
     /// Finds where an alert that ends at `ended` has begun, if that is untold too.
     fn begin_of(&self, alert: &Alert, ended: usize) -> Option<usize> {
         self.waiting.iter().take(ended).position(|waiting| match &waiting.news {
-            News::Raised(begun) => begun.about == alert.about && begun.began_unix == alert.began_unix,
-            News::Ended(_) => false,
+            AlertNews::Raised(begun) => begun.about == alert.about && begun.began_unix == alert.began_unix,
+            AlertNews::Ended(_) => false,
         })
     }
 
@@ -100,7 +100,7 @@ impl Outbox {
     }
 
     /// Returns what is to be told now of the news that are this monitor's to tell, if it is time, and its number.
-    pub fn due(&mut self, now: BootInstant, is_ours: impl Fn(&News) -> bool) -> Option<(u64, &News)> {
+    pub fn due(&mut self, now: BootInstant, is_ours: impl Fn(&AlertNews) -> bool) -> Option<(u64, &AlertNews)> {
         self.forget_old(now);
         let is_time = self.not_before.is_none_or(|not_before| now >= not_before);
         let first = self.waiting.iter().find(|waiting| is_ours(&waiting.news));
@@ -128,7 +128,7 @@ impl Outbox {
     }
 
     /// Returns when the next one that is this monitor's to tell is to be tried; `None` if there is none.
-    pub fn next_try(&self, now: BootInstant, is_ours: impl Fn(&News) -> bool) -> Option<BootInstant> {
+    pub fn next_try(&self, now: BootInstant, is_ours: impl Fn(&AlertNews) -> bool) -> Option<BootInstant> {
         self.waiting.iter().any(|waiting| is_ours(&waiting.news)).then(|| self.not_before.unwrap_or(now))
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::findings::Finding;
+use super::findings::AlertFinding;
 use crate::losses::LOSS_COUNTS_FOR;
 
 /// How many waiters a lock may have without an alert, unless an operator says otherwise.
@@ -101,13 +101,13 @@ impl Rule {
     /// locks were seen anew. What was told of a lock's losses before a restart or by another monitor is not over before
     /// none was seen for as long as each of them counts. Over a new connection to the service a session is silent only
     /// after half its timeout anew.
-    pub(super) fn ended_after(self, finding: &Finding) -> Duration {
+    pub(super) fn ended_after(self, finding: &AlertFinding) -> Duration {
         match (self, finding) {
-            (Self::Lost, Finding::Said(_)) => LOSS_COUNTS_FOR,
+            (Self::Lost, AlertFinding::Said(_)) => LOSS_COUNTS_FOR,
             (Self::Held | Self::Lost, _) => Duration::ZERO,
             (Self::Deadlock, _) => Duration::from_secs(2),
             (Self::Waiters, _) => Duration::from_secs(30),
-            (Self::Jeopardy, Finding::Jeopardy { timeout, .. }) => *timeout / 2 + Duration::from_secs(10),
+            (Self::Jeopardy, AlertFinding::Jeopardy { timeout, .. }) => *timeout / 2 + Duration::from_secs(10),
             (Self::Jeopardy, _) => JEOPARDY_SAID_FOR,
             (Self::Unreachable, _) => Duration::from_secs(10),
         }

@@ -7,12 +7,12 @@ use lockkeeper::follow::SilentSession;
 use lockkeeper::{ContenderId, ContenderInfo, Mode};
 
 use super::scene::{cut_off, line, moment as at, name, told};
-use crate::alerts::{About, Alert, Alerts, Finding, Thresholds};
-use crate::collect::{Freshness, State};
+use crate::alerts::{About, Alert, AlertFinding, Alerts, Thresholds};
+use crate::collect::{MonitorState, ServiceFreshness};
 
 /// A service over virtual time, and what was told of it.
 struct Scene {
-    state: State,
+    state: MonitorState,
     alerts: Alerts,
     second: u64,
     told: Vec<String>,
@@ -20,8 +20,8 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut state = State::default();
-        state.freshness = Freshness::Fresh(None);
+        let mut state = MonitorState::default();
+        state.freshness = ServiceFreshness::Fresh(None);
         Self { state, alerts: Alerts::default(), second: 0, told: Vec::new() }
     }
 
@@ -148,7 +148,7 @@ fn a_third_loss_within_ten_minutes_is_told_and_ten_minutes_without_one_end_it() 
 fn what_was_told_of_losses_before_a_restart_is_over_when_none_was_seen_for_ten_minutes() {
     let mut scene = Scene::new();
     let about = About::Lost(name("often"));
-    let finding = Finding::Said("often: 3 holders have lost it".to_owned());
+    let finding = AlertFinding::Said("often: 3 holders have lost it".to_owned());
     scene.alerts.adopt(Alert::new(about, finding, at(0).unix));
     scene.pass(600);
     assert!(scene.told().is_empty());
@@ -161,7 +161,7 @@ fn a_holder_that_was_said_to_be_in_jeopardy_before_a_restart_still_is_while_it_m
     let mut scene = Scene::new();
     scene.held_by("a", "h", "s1");
     let about = About::Jeopardy(name("a"), ContenderId::new("h"));
-    let finding = Finding::Said("a: h gives no sign of life".to_owned());
+    let finding = AlertFinding::Said("a: h gives no sign of life".to_owned());
     scene.alerts.adopt(Alert::new(about, finding, at(0).unix));
     scene.pass(299);
     // Its session is seen to be silent again, and then no more.
@@ -244,7 +244,7 @@ fn while_the_view_is_stale_nothing_is_raised_or_ended_but_that_it_is() {
     scene.queue("a", "h", Mode::Mutex, 0);
     scene.pass(600);
     assert_eq!(scene.told(), ["11 raised waiters a", "56 raised unreachable"]);
-    scene.state.freshness = Freshness::Fresh(None);
+    scene.state.freshness = ServiceFreshness::Fresh(None);
     scene.pass(60);
     assert_eq!(
         scene.told(),
@@ -259,7 +259,7 @@ fn a_short_loss_of_the_view_is_no_alert() {
     for _ in 0..50 {
         scene.lose();
         scene.pass(29);
-        scene.state.freshness = Freshness::Fresh(None);
+        scene.state.freshness = ServiceFreshness::Fresh(None);
         scene.pass(1);
     }
     assert!(scene.told().is_empty());
@@ -276,7 +276,7 @@ fn in_an_hour_of_random_queues_each_alert_is_raised_once_and_ended_once() {
     for _ in 0..3_600 {
         match below(40) {
             0 => scene.lose(),
-            1 => scene.state.freshness = Freshness::Fresh(None),
+            1 => scene.state.freshness = ServiceFreshness::Fresh(None),
             _ => {
                 let lock = format!("l{}", below(4));
                 scene.queue(&lock, &format!("h{}", below(2)), Mode::Mutex, below(16) as usize);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, Revocation};
 
 use super::scene::{self, moment as at, name as lock};
-use crate::model::{EVENTS_MAX, EventKind, Model};
+use crate::model::{EVENTS_MAX, LockEventKind, LockModel};
 
 /// A contender that joined at this second.
 fn contender(id: &str, mode: Mode, joined: u64) -> ContenderInfo {
@@ -18,11 +18,11 @@ fn mutexes(ids: &[(&str, u64)]) -> Vec<ContenderInfo> {
     ids.iter().map(|&(id, joined)| contender(id, Mode::Mutex, joined)).collect()
 }
 
-fn events(model: &Model) -> Vec<(u64, &'static str, String)> {
+fn events(model: &LockModel) -> Vec<(u64, &'static str, String)> {
     model.events_from(0).map(|event| (event.number, event.kind.as_str(), event.contender.id.to_string())).collect()
 }
 
-fn held(model: &Model, name: &str, now: u64) -> Vec<Option<(u64, Option<u64>)>> {
+fn held(model: &LockModel, name: &str, now: u64) -> Vec<Option<(u64, Option<u64>)>> {
     let seconds = |duration: Duration| duration.as_secs();
     let bounds = model.locks()[&lock(name)].contenders.iter().map(|one| {
         let least = one.held_at_least(at(now)).map(seconds);
@@ -33,7 +33,7 @@ fn held(model: &Model, name: &str, now: u64) -> Vec<Option<(u64, Option<u64>)>> 
 
 #[test]
 fn what_was_found_at_the_start_holds_since_then_at_least_and_since_its_join_at_most() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     model.see(&lock("a"), mutexes(&[("x", 10), ("y", 20)]), None, at(100));
     assert_eq!(held(&model, "a", 130), [Some((30, Some(120))), None]);
     assert_eq!(events(&model), [], "nothing has happened by being found");
@@ -45,7 +45,7 @@ fn what_was_found_at_the_start_holds_since_then_at_least_and_since_its_join_at_m
 
 #[test]
 fn a_waiter_that_was_seen_to_be_granted_holds_since_between_the_two_states() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     model.see(&lock("a"), mutexes(&[("x", 10), ("y", 20)]), None, at(100));
     model.see(&lock("a"), mutexes(&[("y", 20), ("z", 150)]), Some(at(140).boot), at(150));
     assert_eq!(held(&model, "a", 160), [Some((10, Some(20))), None]);
@@ -60,7 +60,7 @@ fn a_waiter_that_was_seen_to_be_granted_holds_since_between_the_two_states() {
 
 #[test]
 fn where_the_service_shows_the_grant_it_counts_and_a_wrong_clock_makes_no_hold_shorter_than_it_was_seen() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     let mut queue = mutexes(&[("x", 10)]);
     queue[0].granted_unix = Some(at(90).unix);
     model.see(&lock("a"), queue, None, at(100));
@@ -73,7 +73,7 @@ fn where_the_service_shows_the_grant_it_counts_and_a_wrong_clock_makes_no_hold_s
 
 #[test]
 fn a_lock_without_contenders_is_forgotten_and_the_same_name_begins_anew() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     model.see(&lock("a"), mutexes(&[("x", 10)]), None, at(100));
     model.see(&lock("a"), Vec::new(), Some(at(110).boot), at(110));
     assert!(model.locks().is_empty());
@@ -84,7 +84,7 @@ fn a_lock_without_contenders_is_forgotten_and_the_same_name_begins_anew() {
 
 #[test]
 fn requests_and_freezes_are_events_once_each() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     model.see(&lock("a"), mutexes(&[("x", 10)]), None, at(100));
     let mut asked = mutexes(&[("x", 10)]);
     asked[0].revocation = Some(Revocation::default());
@@ -97,13 +97,13 @@ fn requests_and_freezes_are_events_once_each() {
     asked.pop();
     model.see(&lock("a"), asked, Some(at(112).boot), at(112));
     let kinds: Vec<_> = model.events_from(0).map(|event| event.kind).collect();
-    assert_eq!(kinds, [EventKind::Asked, EventKind::Frozen, EventKind::Thawed]);
+    assert_eq!(kinds, [LockEventKind::Asked, LockEventKind::Frozen, LockEventKind::Thawed]);
 }
 
 #[test]
 fn what_changes_without_an_event_is_known_by_its_lock_and_counted() {
-    let mut model = Model::default();
-    let quiet = |model: &Model, count| {
+    let mut model = LockModel::default();
+    let quiet = |model: &LockModel, count| {
         model.changed_quietly_since(count).map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
     };
     for name in ["a", "b", "c"] {
@@ -130,7 +130,7 @@ fn what_changes_without_an_event_is_known_by_its_lock_and_counted() {
 
 #[test]
 fn a_permit_and_a_waiter_of_one_identity_are_two_contenders() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     let both = vec![contender("0", Mode::Permit, 1), contender("0", Mode::Acquire, 2)];
     model.see(&lock("pool"), both, None, at(100));
     model.see(&lock("pool"), vec![contender("0", Mode::Acquire, 2)], Some(at(110).boot), at(110));
@@ -140,7 +140,7 @@ fn a_permit_and_a_waiter_of_one_identity_are_two_contenders() {
 
 #[test]
 fn the_oldest_events_are_dropped_and_the_others_keep_their_numbers() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     model.see(&lock("a"), mutexes(&[("x", 1)]), None, at(1));
     let last = EVENTS_MAX as u64 + 9;
     for number in 0..=last / 2 {
@@ -162,7 +162,7 @@ fn the_oldest_events_are_dropped_and_the_others_keep_their_numbers() {
 
 #[test]
 fn contenders_that_share_no_process_and_no_session_are_never_searched() {
-    let mut model = Model::default();
+    let mut model = LockModel::default();
     for number in 0..1_000_u64 {
         let infos = [2 * number, 2 * number + 1].map(|one| {
             let mut info = scene::contender(one, Mode::Mutex);

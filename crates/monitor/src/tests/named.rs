@@ -5,26 +5,26 @@ use std::time::Duration;
 use lockkeeper::{Answers, ContenderInfo, Mode, QueueName};
 
 use super::scene::{contender, foreign, lock, of, seen, within};
-use crate::deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
+use crate::deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence, WayOut};
 use crate::find;
-use crate::snapshot::SeenLock;
+use crate::snapshot::ObservedLock;
 
-fn found(locks: Vec<SeenLock>) -> Vec<Deadlock> {
+fn found(locks: Vec<ObservedLock>) -> Vec<Deadlock> {
     find(&seen(locks, 0, 0))
 }
 
 /// Those of them that are sure enough for an alarm.
-fn known(locks: Vec<SeenLock>) -> Vec<Deadlock> {
+fn known(locks: Vec<ObservedLock>) -> Vec<Deadlock> {
     found(locks).into_iter().filter(|deadlock| deadlock.certainty.is_known()).collect()
 }
 
 /// The one deadlock among these locks.
-fn the_one(locks: Vec<SeenLock>) -> Deadlock {
+fn the_one(locks: Vec<ObservedLock>) -> Deadlock {
     the_only_of(known(locks))
 }
 
 /// The same, where it is only possible.
-fn the_only(locks: Vec<SeenLock>) -> Deadlock {
+fn the_only(locks: Vec<ObservedLock>) -> Deadlock {
     the_only_of(found(locks))
 }
 
@@ -34,10 +34,10 @@ fn the_only_of(mut found: Vec<Deadlock>) -> Deadlock {
 }
 
 /// Each link: the lock, who waits, who is ahead, what that does, and what joins it with the next.
-fn chain(deadlock: &Deadlock) -> Vec<(&str, &str, &str, Ahead, Joined)> {
+fn chain(deadlock: &Deadlock) -> Vec<(&str, &str, &str, AheadRole, Dependence)> {
     let links = deadlock.chain.iter();
     links
-        .map(|Link { lock, waiter, ahead, state, joined, .. }| {
+        .map(|ChainLink { lock, waiter, ahead, state, joined, .. }| {
             (lock.as_str(), waiter.id.as_str(), ahead.id.as_str(), *state, *joined)
         })
         .collect()
@@ -50,7 +50,7 @@ fn revokes(deadlock: &Deadlock) -> (&str, &str) {
     }
 }
 
-const HOLDS: Ahead = Ahead::Holds;
+const HOLDS: AheadRole = AheadRole::Holds;
 
 /// A contender of a process that runs it as a command.
 fn run(number: u64, process: u64) -> ContenderInfo {
@@ -73,7 +73,7 @@ fn two_commands_that_run_under_each_others_lock() {
         lock("B", vec![run(2, 2), within(run(3, 3), 1)]),
     ]);
     assert_eq!(deadlock.certainty, Certainty::SameOwner);
-    let expected = [("A", "4", "1", HOLDS, Joined::Within), ("B", "3", "2", HOLDS, Joined::Within)];
+    let expected = [("A", "4", "1", HOLDS, Dependence::Within), ("B", "3", "2", HOLDS, Dependence::Within)];
     assert_eq!(chain(&deadlock), expected);
     assert_eq!((deadlock.core.len(), deadlock.behind), (4, 1));
     assert_eq!(revokes(&deadlock), ("B", "2"), "it came last");
@@ -85,7 +85,7 @@ fn those_who_came_between_are_counted_and_not_told_one_by_one() {
         lock("A", vec![run(1, 1), run(3, 3), run(4, 4), within(run(8, 8), 2)]),
         lock("B", vec![run(2, 2), run(5, 5), within(run(7, 7), 1)]),
     ]);
-    let expected = [("B", "7", "2", HOLDS, Joined::Within), ("A", "8", "1", HOLDS, Joined::Within)];
+    let expected = [("B", "7", "2", HOLDS, Dependence::Within), ("A", "8", "1", HOLDS, Dependence::Within)];
     assert_eq!(chain(&deadlock), expected);
     let between: Vec<_> = deadlock.chain.iter().map(|link| link.between).collect();
     assert_eq!((between, deadlock.core.len()), (vec![1, 2], 7), "they block each other too");
@@ -101,7 +101,7 @@ fn two_commands_beside_each_other_under_one_lock_are_no_deadlock_for_certain() {
     ]);
     assert_eq!(deadlock.certainty, Certainty::SameRun);
     let joined: Vec<_> = deadlock.chain.iter().map(|link| link.joined).collect();
-    assert_eq!(joined, [Joined::Run, Joined::Within]);
+    assert_eq!(joined, [Dependence::Run, Dependence::Within]);
 }
 
 #[test]
@@ -110,7 +110,8 @@ fn a_reader_behind_a_writer_that_waits() {
         "book",
         vec![one(1, Mode::Read, "t1"), one(2, Mode::Write, "t2"), one(3, Mode::Read, "t1")],
     )]);
-    let expected = [("book", "2", "1", HOLDS, Joined::Task), ("book", "3", "2", Ahead::Waits, Joined::Itself)];
+    let expected =
+        [("book", "2", "1", HOLDS, Dependence::Task), ("book", "3", "2", AheadRole::Waits, Dependence::Itself)];
     assert_eq!(chain(&deadlock), expected);
 }
 
@@ -119,14 +120,14 @@ fn a_reader_waits_for_a_writer_whose_token_is_as_unknown_as_its_own() {
     let mut book = [one(1, Mode::Write, "t1"), one(4, Mode::Read, "t2")];
     book.iter_mut().for_each(|unread| unread.token = None);
     let deadlock = the_one(vec![lock("book", book.into()), lock("door", vec![mutex(2, "t2"), mutex(3, "t1")])]);
-    assert!(chain(&deadlock).contains(&("book", "4", "1", HOLDS, Joined::Task)), "{deadlock:#?}");
+    assert!(chain(&deadlock).contains(&("book", "4", "1", HOLDS, Dependence::Task)), "{deadlock:#?}");
 }
 
 #[test]
 fn a_thread_that_waits_for_what_it_holds() {
     let deadlock = the_one(vec![lock("A", vec![mutex(1, "h7"), mutex(2, "h7")])]);
     assert_eq!((deadlock.certainty, deadlock.core.len()), (Certainty::SameOwner, 2));
-    assert_eq!(chain(&deadlock), [("A", "2", "1", HOLDS, Joined::Thread)]);
+    assert_eq!(chain(&deadlock), [("A", "2", "1", HOLDS, Dependence::Thread)]);
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn of_one_process_or_session_it_is_possible_if_the_wait_is_later_and_for_another
     let deadlock = the_only(mixed(1, 3));
     assert_eq!(deadlock.certainty, Certainty::SameSession);
     let joined: Vec<_> = deadlock.chain.iter().map(|link| link.joined).collect();
-    assert_eq!(joined, [Joined::Process, Joined::Session]);
+    assert_eq!(joined, [Dependence::Process, Dependence::Session]);
     assert!(found(mixed(5, 3)).is_empty(), "the wait is older than the hold");
     let both = [mutex(1, "t1"), mutex(2, "t2"), mutex(3, "t3")].to_vec();
     assert!(found(vec![lock("A", both)]).is_empty(), "several tasks for one lock");
@@ -159,7 +160,7 @@ fn a_task_that_waits_keeps_what_it_holds_though_another_wait_of_its_process_is_o
         lock("C", vec![task(4, 2, "t9"), task(6, 1, "t2")]),
     ]);
     assert_eq!(deadlock.certainty, Certainty::SameSession);
-    let expected = [("A", "5", "3", HOLDS, Joined::Task), ("B", "2", "1", HOLDS, Joined::Session)];
+    let expected = [("A", "5", "3", HOLDS, Dependence::Task), ("B", "2", "1", HOLDS, Dependence::Session)];
     assert_eq!(chain(&deadlock), expected);
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 use lockkeeper::clock::BootInstant;
 
 use super::scene::{self, moment, told};
-use crate::alerts::{About, Alert, Finding, KEPT_FOR, NEWS_MAX, News, Outbox};
+use crate::alerts::{About, Alert, AlertFinding, AlertNews, AlertOutbox, KEPT_FOR, NEWS_MAX};
 
 fn at(seconds: u64) -> BootInstant {
     moment(seconds).boot
 }
 
 fn alert(lock: &str, ended: Option<u64>) -> Alert {
-    let finding = Finding::Waiters { waiters: 11, holder: None };
+    let finding = AlertFinding::Waiters { waiters: 11, holder: None };
     Alert {
         about: About::Waiters(scene::name(lock)),
         finding,
@@ -22,25 +22,25 @@ fn alert(lock: &str, ended: Option<u64>) -> Alert {
     }
 }
 
-fn raised(lock: &str) -> News {
-    News::Raised(alert(lock, None))
+fn raised(lock: &str) -> AlertNews {
+    AlertNews::Raised(alert(lock, None))
 }
 
-fn ended(lock: &str) -> News {
-    News::Ended(alert(lock, Some(9)))
+fn ended(lock: &str) -> AlertNews {
+    AlertNews::Ended(alert(lock, Some(9)))
 }
 
-fn name(news: &News) -> String {
+fn name(news: &AlertNews) -> String {
     let (word, alert) = told(news);
     format!("{word} {}", alert.about.lock().unwrap().as_str())
 }
 
-fn due(outbox: &mut Outbox, second: u64) -> Option<String> {
+fn due(outbox: &mut AlertOutbox, second: u64) -> Option<String> {
     outbox.due(at(second), |_| true).map(|(_, news)| name(news))
 }
 
 /// Tells all that is due, as a receiver that is up.
-fn tell_all(outbox: &mut Outbox, now: BootInstant) -> Vec<String> {
+fn tell_all(outbox: &mut AlertOutbox, now: BootInstant) -> Vec<String> {
     let mut all = Vec::new();
     while let Some((number, news)) = outbox.due(now, |_| true) {
         all.push(name(news));
@@ -51,7 +51,7 @@ fn tell_all(outbox: &mut Outbox, now: BootInstant) -> Vec<String> {
 
 #[test]
 fn a_receiver_that_is_down_for_half_an_hour_is_told_everything_in_order_and_is_not_pressed() {
-    let mut outbox = Outbox::default();
+    let mut outbox = AlertOutbox::default();
     let (mut put, mut tries) = (Vec::new(), Vec::new());
     for second in 0..1_800 {
         if second % 60 == 0 {
@@ -76,7 +76,7 @@ fn a_receiver_that_is_down_for_half_an_hour_is_told_everything_in_order_and_is_n
 
 #[test]
 fn a_receiver_that_takes_one_is_told_the_next_at_once_and_pressed_anew_only_from_the_first_pause() {
-    let mut outbox = Outbox::default();
+    let mut outbox = AlertOutbox::default();
     for lock in ["a", "b"] {
         outbox.put(raised(lock), at(0));
     }
@@ -94,7 +94,7 @@ fn a_receiver_that_takes_one_is_told_the_next_at_once_and_pressed_anew_only_from
 
 #[test]
 fn without_room_what_is_over_untold_goes_first_and_then_the_oldest_and_all_is_counted() {
-    let mut outbox = Outbox::default();
+    let mut outbox = AlertOutbox::default();
     outbox.put(raised("old"), at(0));
     outbox.put(raised("short"), at(1));
     outbox.put(ended("short"), at(2));
@@ -113,7 +113,7 @@ fn without_room_what_is_over_untold_goes_first_and_then_the_oldest_and_all_is_co
 
 #[test]
 fn what_was_untold_for_a_day_is_not_told_any_more() {
-    let mut outbox = Outbox::default();
+    let mut outbox = AlertOutbox::default();
     outbox.put(raised("a"), at(0));
     outbox.put(raised("b"), at(10));
     let later = at(5).saturating_add(KEPT_FOR);
@@ -123,7 +123,7 @@ fn what_was_untold_for_a_day_is_not_told_any_more() {
 
 #[test]
 fn what_was_dropped_while_it_was_told_takes_no_other_with_it() {
-    let mut outbox = Outbox::default();
+    let mut outbox = AlertOutbox::default();
     outbox.put(raised("a"), at(0));
     outbox.put(raised("b"), at(1));
     let (number, _) = outbox.due(at(1), |_| true).unwrap();

@@ -6,10 +6,10 @@ use lockkeeper_conformance::{Random, seed};
 use lockkeeper_faults::figures;
 
 use super::scene::{contender, foreign, lock, of, seen, semaphore};
-use crate::confirmation::{Confirmation, Verdict};
+use crate::confirmation::{Confirmation, DeadlockVerdict};
 use crate::find;
 use crate::planted::{self, Fault};
-use crate::snapshot::{SeenLock, Snapshot};
+use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// How many worlds are watched.
 const WORLDS: usize = 1_000;
@@ -104,7 +104,7 @@ impl Life {
         if is_foreign { foreign(info, &format!("s{process}")) } else { of(info, process, &format!("t{task}")) }
     }
 
-    fn seen(&self, number: usize) -> SeenLock {
+    fn seen(&self, number: usize) -> ObservedLock {
         let name = format!("lock {number}");
         let queue = &self.queues[number];
         let info = |&(one, worker, mode): &(u64, usize, Mode)| self.info(one, worker, mode);
@@ -117,7 +117,7 @@ impl Life {
     }
 
     /// Looks at one lock after the other, while they go on; `now` is in milliseconds.
-    fn look(&mut self, now: &mut u64, steps_between: u64) -> Snapshot {
+    fn look(&mut self, now: &mut u64, steps_between: u64) -> ServiceSnapshot {
         let began = *now;
         let mut locks = Vec::new();
         // The last lock first: what was held there is given back before an earlier one is asked for.
@@ -149,7 +149,7 @@ fn alarms(random: Random) -> (usize, usize) {
         let found = find(&snapshot);
         phantoms += found.iter().filter(|deadlock| deadlock.certainty.is_known()).count();
         let judged = confirmation.judge(&snapshot, found);
-        alarms += judged.iter().filter(|judged| judged.verdict == Verdict::Known).count();
+        alarms += judged.iter().filter(|judged| judged.verdict == DeadlockVerdict::Known).count();
     }
     (alarms, phantoms)
 }
@@ -177,53 +177,57 @@ fn a_process_that_counts_as_one_flow_raises_alarms() {
 }
 
 /// Two tasks, of which each seems to wait for the other.
-fn phantom(began: u64, ended: u64) -> Snapshot {
+fn phantom(began: u64, ended: u64) -> ServiceSnapshot {
     let one = |number, task| of(contender(number, Mode::Mutex), 1, task);
     let locks = vec![lock("A", vec![one(1, "t1"), one(4, "t2")]), lock("B", vec![one(2, "t2"), one(3, "t1")])];
     seen(locks, began, ended)
 }
 
-fn second_verdict(first: &Snapshot, second: &Snapshot) -> Verdict {
+fn second_verdict(first: &ServiceSnapshot, second: &ServiceSnapshot) -> DeadlockVerdict {
     let mut confirmation = Confirmation::default();
-    assert_eq!(confirmation.judge(first, find(first))[0].verdict, Verdict::Unconfirmed);
+    assert_eq!(confirmation.judge(first, find(first))[0].verdict, DeadlockVerdict::Unconfirmed);
     confirmation.judge(second, find(second))[0].verdict
 }
 
 #[test]
 fn only_what_a_later_look_shows_too_is_known() {
     let first = phantom(0, 100);
-    assert_eq!(second_verdict(&first, &phantom(100, 1_100)), Verdict::Known);
-    assert_eq!(second_verdict(&first, &phantom(100, 1_099)), Verdict::Unconfirmed, "too early");
-    assert_eq!(second_verdict(&first, &phantom(99, 1_100)), Verdict::Unconfirmed, "seen before the first look ended");
+    assert_eq!(second_verdict(&first, &phantom(100, 1_100)), DeadlockVerdict::Known);
+    assert_eq!(second_verdict(&first, &phantom(100, 1_099)), DeadlockVerdict::Unconfirmed, "too early");
+    assert_eq!(
+        second_verdict(&first, &phantom(99, 1_100)),
+        DeadlockVerdict::Unconfirmed,
+        "seen before the first look ended"
+    );
     let known_by_old_views = planted::with(Fault::OldViews, || second_verdict(&first, &phantom(0, 1_100)));
-    assert_eq!(known_by_old_views, Verdict::Known, "the fault is planted where it is caught");
+    assert_eq!(known_by_old_views, DeadlockVerdict::Known, "the fault is planted where it is caught");
 }
 
 #[test]
 fn what_was_gone_in_between_begins_anew() {
     let mut confirmation = Confirmation::default();
     let nothing = seen(Vec::new(), 500, 600);
-    for (look, verdict) in [(phantom(0, 0), Some(Verdict::Unconfirmed)), (nothing, None)] {
+    for (look, verdict) in [(phantom(0, 0), Some(DeadlockVerdict::Unconfirmed)), (nothing, None)] {
         let judged = confirmation.judge(&look, find(&look));
         assert_eq!(judged.first().map(|judged| judged.verdict), verdict);
     }
     let later = phantom(1_200, 1_300);
-    assert_eq!(confirmation.judge(&later, find(&later))[0].verdict, Verdict::Unconfirmed);
+    assert_eq!(confirmation.judge(&later, find(&later))[0].verdict, DeadlockVerdict::Unconfirmed);
 }
 
 #[test]
 fn what_ends_by_itself_soon_is_no_alarm() {
     use std::time::Duration;
     let until = |seconds: u64| {
-        let with_until = |mut snapshot: Snapshot| {
+        let with_until = |mut snapshot: ServiceSnapshot| {
             snapshot.locks[0].contenders[1].caller.until_unix = Some(Duration::from_secs(seconds));
             snapshot.ended_unix = Duration::from_secs(100);
             snapshot
         };
         second_verdict(&with_until(phantom(0, 0)), &with_until(phantom(1_000, 1_100)))
     };
-    assert_eq!(until(130), Verdict::EndsSoon(Duration::from_secs(30)));
-    assert_eq!(until(131), Verdict::Known);
-    assert_eq!(until(99), Verdict::EndsSoon(Duration::ZERO), "it may be about to");
-    assert_eq!(until(69), Verdict::Known, "it does not do what it was to do");
+    assert_eq!(until(130), DeadlockVerdict::EndsSoon(Duration::from_secs(30)));
+    assert_eq!(until(131), DeadlockVerdict::Known);
+    assert_eq!(until(99), DeadlockVerdict::EndsSoon(Duration::ZERO), "it may be about to");
+    assert_eq!(until(69), DeadlockVerdict::Known, "it does not do what it was to do");
 }

@@ -11,10 +11,10 @@ use super::scene::{contender, of, seen, within};
 use crate::cores::cores;
 use crate::find;
 use crate::flows::{Flows, Sureness};
-use crate::model::{Model, Moment};
+use crate::model::{LockModel, TimePoint};
 use crate::planted::{self, Fault};
 use crate::reduction::reduce;
-use crate::snapshot::{SeenLock, Snapshot};
+use crate::snapshot::{ObservedLock, ServiceSnapshot};
 use crate::world::World;
 
 /// How many worlds are compared.
@@ -59,12 +59,12 @@ fn world(random: &mut Random) -> Vec<Lock> {
 }
 
 /// What a look sees of it, where all are of one process.
-fn look(locks: &[Lock]) -> Snapshot {
+fn look(locks: &[Lock]) -> ServiceSnapshot {
     look_at(locks, |_| 1)
 }
 
 /// What a look sees of it, where each is of this process.
-fn look_at(locks: &[Lock], process: impl Fn(&One) -> u64) -> Snapshot {
+fn look_at(locks: &[Lock], process: impl Fn(&One) -> u64) -> ServiceSnapshot {
     let info = |one: &One, mode: Mode| -> ContenderInfo {
         // Each of these is enough to know a flow by.
         let flow = format!("{}{}", ["k", "h", "t"][one.flow % 3], one.flow);
@@ -83,7 +83,7 @@ fn look_at(locks: &[Lock], process: impl Fn(&One) -> u64) -> Snapshot {
                 (contenders.collect(), permits.map(|permits| u32::try_from(permits).unwrap()))
             }
         };
-        SeenLock::new(lockkeeper::QueueName::new(&format!("lock {number}")).unwrap(), contenders, permits)
+        ObservedLock::new(lockkeeper::QueueName::new(&format!("lock {number}")).unwrap(), contenders, permits)
     };
     seen(locks.iter().enumerate().map(lock).collect(), 0, 0)
 }
@@ -93,7 +93,7 @@ fn number(world: &World<'_>, contender: usize) -> u64 {
 }
 
 /// Those whom the reduction finds stuck, and the parts that block themselves.
-fn found(snapshot: &Snapshot) -> (BTreeSet<u64>, Vec<BTreeSet<u64>>) {
+fn found(snapshot: &ServiceSnapshot) -> (BTreeSet<u64>, Vec<BTreeSet<u64>>) {
     let world = World::new(snapshot);
     let flows = Flows::new(&world, Sureness::Tasks);
     let outcome = reduce(&world, &flows, vec![true; world.contenders.len()]);
@@ -157,9 +157,9 @@ fn a_search_of_the_entangled_locks_alone_finds_a_deadlock_where_there_is_one() {
     for round in 0..WORLDS_WITH_FAULT {
         let locks = world(&mut random);
         let seen = look_at(&locks, |one| one.flow as u64 + 1);
-        let now = Moment { boot: seen.ended, unix: seen.ended_unix };
-        let mut model = Model::default();
-        let cores = |snapshot: &Snapshot| find(snapshot).into_iter().map(|found| found.core).collect::<Vec<_>>();
+        let now = TimePoint { boot: seen.ended, unix: seen.ended_unix };
+        let mut model = LockModel::default();
+        let cores = |snapshot: &ServiceSnapshot| find(snapshot).into_iter().map(|found| found.core).collect::<Vec<_>>();
         let mut known = Vec::new();
         let comings = seen.locks.iter().flat_map(|lock| (1..=lock.contenders.len()).map(move |count| (lock, count)));
         for (lock, count) in comings {

@@ -6,10 +6,10 @@ use lockkeeper::backend::{Flow, ProcessId, Ticket};
 use lockkeeper::clock::BootInstant;
 use lockkeeper::{Answers, ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Operation, QueueName};
 
-use crate::alerts::{Alert, News};
-use crate::collect::Freshness;
-use crate::model::Moment;
-use crate::snapshot::{SeenLock, Snapshot};
+use crate::alerts::{Alert, AlertNews};
+use crate::collect::ServiceFreshness;
+use crate::model::TimePoint;
+use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// So many milliseconds after the machine was started.
 pub(super) const fn at(millis: u64) -> BootInstant {
@@ -17,8 +17,8 @@ pub(super) const fn at(millis: u64) -> BootInstant {
 }
 
 /// So many seconds after it, and a million more since 1970.
-pub(super) fn moment(seconds: u64) -> Moment {
-    Moment { boot: at(seconds * 1_000), unix: Duration::from_secs(1_000_000 + seconds) }
+pub(super) fn moment(seconds: u64) -> TimePoint {
+    TimePoint { boot: at(seconds * 1_000), unix: Duration::from_secs(1_000_000 + seconds) }
 }
 
 pub(super) fn name(lock: &str) -> QueueName {
@@ -32,29 +32,29 @@ pub(super) fn line(holder: &str, mode: Mode, waiters: usize) -> Vec<ContenderInf
 }
 
 /// That a service cannot be asked any more.
-pub(super) fn cut_off(since: Moment) -> Freshness {
-    Freshness::Stale(since.boot, Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off"))
+pub(super) fn cut_off(since: TimePoint) -> ServiceFreshness {
+    ServiceFreshness::Stale(since.boot, Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off"))
 }
 
 /// What a piece of news says of its alert.
-pub(super) fn told(news: &News) -> (&'static str, &Alert) {
+pub(super) fn told(news: &AlertNews) -> (&'static str, &Alert) {
     match news {
-        News::Raised(alert) => ("raised", alert),
-        News::Ended(alert) => ("ended", alert),
+        AlertNews::Raised(alert) => ("raised", alert),
+        AlertNews::Ended(alert) => ("ended", alert),
     }
 }
 
 /// A look that lasted for this time, in milliseconds.
-pub(super) fn seen(locks: Vec<SeenLock>, began: u64, ended: u64) -> Snapshot {
-    Snapshot::new(locks, at(began), at(ended), Duration::from_millis(ended))
+pub(super) fn seen(locks: Vec<ObservedLock>, began: u64, ended: u64) -> ServiceSnapshot {
+    ServiceSnapshot::new(locks, at(began), at(ended), Duration::from_millis(ended))
 }
 
-pub(super) fn lock(name: &str, contenders: Vec<ContenderInfo>) -> SeenLock {
-    SeenLock::new(self::name(name), contenders, None)
+pub(super) fn lock(name: &str, contenders: Vec<ContenderInfo>) -> ObservedLock {
+    ObservedLock::new(self::name(name), contenders, None)
 }
 
-pub(super) fn semaphore(name: &str, permits: u32, contenders: Vec<ContenderInfo>) -> SeenLock {
-    SeenLock::new(self::name(name), contenders, Some(permits))
+pub(super) fn semaphore(name: &str, permits: u32, contenders: Vec<ContenderInfo>) -> ObservedLock {
+    ObservedLock::new(self::name(name), contenders, Some(permits))
 }
 
 /// A contender that was the `number`th of all to join, with this ticket.

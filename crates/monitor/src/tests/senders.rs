@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockkeeper::{Mode, QueueName};
 
 use super::scene::{cut_off, line, moment as at, name, told};
-use crate::alerts::{Alert, Desk, Notes, NotesError, Thresholds, is_of_service};
-use crate::collect::{Freshness, State};
+use crate::alerts::{Alert, AlertNotes, Desk, NotesError, Thresholds, is_of_service};
+use crate::collect::{MonitorState, ServiceFreshness};
 
 const SERVICE: &str = "zk://h";
 const RECEIVER: &str = "webhook";
@@ -21,7 +21,7 @@ fn said(alert: &Alert) -> String {
 
 /// One monitor: what it sees, and what it tells.
 struct Monitor {
-    state: State,
+    state: MonitorState,
     desk: Desk,
     /// What its state file has, and after how many changes it was written.
     file: (u64, Vec<u8>),
@@ -68,11 +68,11 @@ impl Scene {
     fn start(&mut self, number: usize, file: Option<&[u8]>) {
         let mut desk = Desk::new([RECEIVER.to_owned()]);
         if let Some(file) = file {
-            desk.restore(Notes::decode(file, SERVICE).unwrap(), at(self.second));
+            desk.restore(AlertNotes::decode(file, SERVICE).unwrap(), at(self.second));
         }
         desk.follow();
-        let mut state = State::default();
-        state.freshness = Freshness::Fresh(None);
+        let mut state = MonitorState::default();
+        state.freshness = ServiceFreshness::Fresh(None);
         let file = (u64::MAX, Vec::new());
         self.monitors[number] = Some(Monitor { state, desk, file, leads: false });
     }
@@ -83,7 +83,7 @@ impl Scene {
     }
 
     fn lead(&mut self, number: usize) {
-        let left = self.notes.as_ref().map(|notes| Notes::decode(notes, SERVICE).unwrap());
+        let left = self.notes.as_ref().map(|notes| AlertNotes::decode(notes, SERVICE).unwrap());
         let monitor = self.monitors[number].as_mut().unwrap();
         monitor.desk.lead(left, at(self.second));
         monitor.leads = true;
@@ -114,9 +114,9 @@ impl Scene {
         let now = at(self.second);
         let is_reachable = self.is_reachable && self.cut_off != Some(number);
         let Some(monitor) = &mut self.monitors[number] else { return };
-        let is_fresh = matches!(monitor.state.freshness, Freshness::Fresh(_));
+        let is_fresh = matches!(monitor.state.freshness, ServiceFreshness::Fresh(_));
         if is_reachable {
-            monitor.state.freshness = Freshness::Fresh(None);
+            monitor.state.freshness = ServiceFreshness::Fresh(None);
             for (lock, (holder, waiters)) in &self.queues {
                 let queue = line(holder, Mode::Mutex, *waiters);
                 monitor.state.model.see(&name(lock), queue, Some(now.boot), now);
@@ -137,7 +137,7 @@ impl Scene {
         }
         self.tell(number);
         // The others hear of the note.
-        let note = self.notes.as_ref().and_then(|notes| Notes::decode(notes, SERVICE).unwrap().note);
+        let note = self.notes.as_ref().and_then(|notes| AlertNotes::decode(notes, SERVICE).unwrap().note);
         if let (Some(note), true) = (note, self.is_reachable) {
             let reached = self.monitors.iter_mut().enumerate().filter(|(number, _)| self.cut_off != Some(*number));
             reached.filter_map(|(_, monitor)| monitor.as_mut()).for_each(|monitor| monitor.desk.hear(note));
@@ -292,7 +292,7 @@ fn an_outage_that_goes_on_over_a_restart_with_a_file_is_the_same() {
     scene.pass(40);
     let file = scene.kill(0);
     scene.start(0, Some(&file));
-    scene.monitors[0].as_mut().unwrap().state.freshness = Freshness::Nothing;
+    scene.monitors[0].as_mut().unwrap().state.freshness = ServiceFreshness::Nothing;
     scene.pass(5);
     scene.is_reachable = true;
     scene.pass(20);
@@ -346,21 +346,21 @@ fn notes_that_cannot_be_gone_on_with_say_why_and_long_ones_leave_out_what_is_to_
     scene.queue("b", "h", 20);
     scene.pass(20);
     let text = scene.kill(0);
-    let whole = Notes::decode(&text, SERVICE).unwrap();
+    let whole = AlertNotes::decode(&text, SERVICE).unwrap();
     assert_eq!((whole.firing.len(), whole.untold[RECEIVER].len()), (2, 2));
     let short = whole.encode(SERVICE, text.len() - 1, said);
-    let short = Notes::decode(&short, SERVICE).unwrap();
+    let short = AlertNotes::decode(&short, SERVICE).unwrap();
     assert_eq!((short.firing.len(), short.untold[RECEIVER].len()), (2, 1));
-    assert!(Notes::decode(&whole.encode(SERVICE, 0, said), SERVICE).unwrap().firing.is_empty());
-    let refusal = |text: &[u8]| Notes::decode(text, SERVICE).unwrap_err();
+    assert!(AlertNotes::decode(&whole.encode(SERVICE, 0, said), SERVICE).unwrap().firing.is_empty());
+    let refusal = |text: &[u8]| AlertNotes::decode(text, SERVICE).unwrap_err();
     assert!(matches!(refusal(&text[..text.len() - 1]), NotesError::Damaged(_)));
     assert!(matches!(refusal(b""), NotesError::Damaged(_)));
     for version in [0, 3] {
         assert_eq!(refusal(format!("{{\"version\":{version}}}").as_bytes()), NotesError::Version(version));
     }
     let old = String::from_utf8(text.clone()).unwrap().replacen("\"version\":2", "\"version\":1", 1);
-    assert_eq!(Notes::decode(old.as_bytes(), SERVICE).unwrap().firing.len(), 2);
+    assert_eq!(AlertNotes::decode(old.as_bytes(), SERVICE).unwrap().firing.len(), 2);
     let other = String::from_utf8(text.clone()).unwrap().replace("\"waiters\"", "\"weather\"");
     assert!(matches!(refusal(other.as_bytes()), NotesError::Damaged(_)));
-    assert_eq!(Notes::decode(&text, "file:/x").unwrap_err(), NotesError::Service(SERVICE.to_owned()));
+    assert_eq!(AlertNotes::decode(&text, "file:/x").unwrap_err(), NotesError::Service(SERVICE.to_owned()));
 }

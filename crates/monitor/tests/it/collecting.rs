@@ -9,7 +9,7 @@ use lockkeeper::follow::{FollowEvent, Follower, Following, LockSnapshot, Scope};
 use lockkeeper::testing::{MemoryService, TestClock};
 use lockkeeper::{Capabilities, ContenderInfo, Keeper, QueueName, Result};
 use lockkeeper_conformance::until;
-use lockkeeper_monitor::{Collector, Freshness, State, Verdict, Way};
+use lockkeeper_monitor::{CollectionMode, Collector, DeadlockVerdict, MonitorState, ServiceFreshness};
 use tokio::sync::mpsc;
 
 struct Scene {
@@ -34,7 +34,7 @@ impl Scene {
     }
 
     #[expect(clippy::future_not_send, reason = "a test waits in its own task")]
-    async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
+    async fn until(&self, what: &str, is_so: impl Fn(&MonitorState) -> bool) {
         until(what, async || self.collector.read(&is_so)).await;
     }
 }
@@ -83,7 +83,7 @@ impl AdminBackend for Looking {
     }
 }
 
-fn shape(state: &State, lock: &str) -> Option<(usize, usize)> {
+fn shape(state: &MonitorState, lock: &str) -> Option<(usize, usize)> {
     let lock = state.model.locks().get(&QueueName::new(lock).unwrap())?;
     Some((lock.holders().count(), lock.waiters().count()))
 }
@@ -103,7 +103,7 @@ async fn a_deadlock_of_two_tasks_is_known_after_two_looks_and_goes_when_one_give
         })
     };
     let (one, other) = (cross("a", "b"), cross("b", "a"));
-    let known = |state: &State| state.deadlocks.iter().any(|judged| judged.verdict == Verdict::Known);
+    let known = |state: &MonitorState| state.deadlocks.iter().any(|judged| judged.verdict == DeadlockVerdict::Known);
     scene.until("the deadlock", known).await;
     assert!(!one.is_finished());
     one.abort();
@@ -130,15 +130,15 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     ] {
         tell.send(next).await.unwrap();
     }
-    scene.until("the look", |state| state.way == Way::Looks(pause)).await;
-    let age = |state: &State| state.freshness.age(scene.collector.now().boot);
+    scene.until("the look", |state| state.way == CollectionMode::Looks(pause)).await;
+    let age = |state: &MonitorState| state.freshness.age(scene.collector.now().boot);
     assert!(scene.collector.read(age) >= Some(Duration::from_secs(2)));
     assert!(scene.collector.read(|state| shape(state, "door") == Some((1, 0))));
     let began = scene.collector.now().boot;
     tell.send(FollowEvent::Changed(vec![LockSnapshot::new(door, Vec::new())])).await.unwrap();
     tell.send(FollowEvent::Looked { began, pause, silent: Vec::new() }).await.unwrap();
-    let is_young = |state: &State| {
-        let is_young = matches!(state.freshness, Freshness::Fresh(Some(seen)) if seen == began);
+    let is_young = |state: &MonitorState| {
+        let is_young = matches!(state.freshness, ServiceFreshness::Fresh(Some(seen)) if seen == began);
         assert_eq!(
             shape(state, "door").is_none(),
             is_young,

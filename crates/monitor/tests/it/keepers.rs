@@ -8,7 +8,9 @@ use lockkeeper::clock::Clock;
 use lockkeeper::follow::Scope;
 use lockkeeper::testing::{MemoryService, TestClock};
 use lockkeeper_conformance::until;
-use lockkeeper_monitor::{Ahead, CONFIRM_AFTER, Certainty, Confirmation, Joined, Judged, Verdict, find, look};
+use lockkeeper_monitor::{
+    AheadRole, CONFIRM_AFTER, Certainty, Confirmation, DeadlockVerdict, Dependence, Judged, find, look,
+};
 use tokio::sync::Barrier;
 
 /// A service, an onlooker, and two clients.
@@ -56,13 +58,13 @@ impl Scene {
         let mut judged = self.judged().await;
         assert_eq!(judged.len(), 1, "{judged:#?}");
         let judged = judged.remove(0);
-        assert_eq!(judged.verdict, Verdict::Known);
+        assert_eq!(judged.verdict, DeadlockVerdict::Known);
         judged
     }
 }
 
 /// Each link: the lock, what the one ahead does, and what joins it with the next.
-fn chain(judged: &Judged) -> Vec<(&str, Ahead, Joined)> {
+fn chain(judged: &Judged) -> Vec<(&str, AheadRole, Dependence)> {
     let mut chain: Vec<_> =
         judged.deadlock.chain.iter().map(|link| (link.lock.as_str(), link.state, link.joined)).collect();
     chain.sort_by_key(|&(lock, ..)| lock);
@@ -103,8 +105,8 @@ async fn take(keeper: &Keeper, lock: &str, asks: Asks) -> Box<dyn Any + Send> {
 #[tokio::test(start_paused = true)]
 async fn two_tasks_over_a_read_write_lock_or_one_permit_and_a_mutex_are_known_and_another_permit_is_enough() {
     for (lock, held, wanted, state) in [
-        ("book", Asks::Share, Asks::All, Some(Ahead::Holds)),
-        ("gate", Asks::Permit(1), Asks::Permit(1), Some(Ahead::HasPermit(1))),
+        ("book", Asks::Share, Asks::All, Some(AheadRole::Holds)),
+        ("gate", Asks::Permit(1), Asks::Permit(1), Some(AheadRole::HasPermit(1))),
         ("gate", Asks::Permit(2), Asks::Permit(2), None),
     ] {
         let scene = Scene::new();
@@ -127,7 +129,7 @@ async fn two_tasks_over_a_read_write_lock_or_one_permit_and_a_mutex_are_known_an
         let found = scene.the_one().await;
         assert_eq!(found.deadlock.certainty, Certainty::SameTask);
         assert_closed(&found);
-        let mut expected = [("door", Ahead::Holds, Joined::Task), (lock, state, Joined::Task)];
+        let mut expected = [("door", AheadRole::Holds, Dependence::Task), (lock, state, Dependence::Task)];
         expected.sort_by_key(|&(lock, ..)| lock);
         assert_eq!(chain(&found), expected);
     }
@@ -150,5 +152,5 @@ async fn tasks_that_hold_and_tasks_that_wait_are_no_deadlock_of_their_process() 
     scene.until_contenders([("door", 2), ("gate", 2)]).await;
     let judged = scene.judged().await;
     let said: Vec<_> = judged.iter().map(|judged| (judged.verdict, judged.deadlock.certainty)).collect();
-    assert_eq!(said, [(Verdict::Possible, Certainty::SameProcess)], "{judged:#?}");
+    assert_eq!(said, [(DeadlockVerdict::Possible, Certainty::SameProcess)], "{judged:#?}");
 }

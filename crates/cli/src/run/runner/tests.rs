@@ -8,12 +8,12 @@ use rustix::net::SendFlags;
 use super::*;
 
 /// A runner without a command, the other end of its channel, and its watchdog; dropping that kills it.
-fn runner() -> (Runner, OwnedFd, Leaving) {
+fn runner() -> (CommandRunner, OwnedFd, LeavingWatchdog) {
     let watchdog = Pid::from_child(&Command::new("sleep").arg("60").spawn().unwrap());
     let (theirs, ours) = channel::pair().unwrap();
     let ours = StdUnixStream::from(ours);
     ours.set_nonblocking(true).unwrap();
-    let runner = Runner {
+    let runner = CommandRunner {
         program: String::new(),
         watchdog,
         channel: UnixStream::from_std(ours).unwrap(),
@@ -32,7 +32,7 @@ fn runner() -> (Runner, OwnedFd, Leaving) {
         failure: None,
         ended: None,
     };
-    (runner, theirs, Leaving::of(watchdog))
+    (runner, theirs, LeavingWatchdog::of(watchdog))
 }
 
 #[tokio::test]

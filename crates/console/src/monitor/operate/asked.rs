@@ -5,22 +5,22 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, FencingToken, QueueName};
 use serde::Deserialize;
 
-use crate::args::{Kind, reason};
-use crate::ordering::{Order, Seen};
+use crate::args::{FreezableKind, reason};
+use crate::ordering::{OperatorOrder, SeenContender};
 
 /// How long a freeze that is ordered here may wait for the lock: longer waits are the command's matter.
 pub(super) const FREEZE_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Word {
+pub(super) enum OrderWord {
     Revoke,
     Break,
     Freeze,
     Thaw,
 }
 
-impl Word {
+impl OrderWord {
     /// Returns it as the command for it is called.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -35,8 +35,8 @@ impl Word {
 /// An order as it is asked for, of a lock that has its own place in a request.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    pub(super) order: Word,
+pub(super) struct OrderRequest {
+    pub(super) order: OrderWord,
     /// The contender that was seen.
     pub(super) contender: Option<String>,
     pub(super) token: Option<String>,
@@ -44,16 +44,16 @@ pub(super) struct Asked {
     /// How long a freeze waits, in milliseconds.
     pub(super) wait_ms: Option<u64>,
     /// As what a freeze is to take a lock whose queue does not tell.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<FreezableKind>,
 }
 
-impl Asked {
+impl OrderRequest {
     /// Returns the order.
     /// Fails with what is missing or too much.
-    pub(super) fn order(&self) -> Result<Order, String> {
+    pub(super) fn order(&self) -> Result<OperatorOrder, String> {
         let reason = self.reason.as_deref().map(str::trim).filter(|text| !text.is_empty());
         let reason = reason.map(reason_of).transpose()?;
-        let is_freeze = self.order == Word::Freeze;
+        let is_freeze = self.order == OrderWord::Freeze;
         if !is_freeze && self.wait_ms.is_some() {
             return Err(format!("A {} does not wait: leave `wait_ms` out.", self.order.as_str()));
         }
@@ -61,13 +61,13 @@ impl Asked {
             return Err(format!("A {} needs no kind of lock: leave `kind` out.", self.order.as_str()));
         }
         match self.order {
-            Word::Revoke => Ok(Order::Revoke { holder: self.seen()?, reason }),
-            Word::Break => match self.seen()? {
-                holder @ Seen { token: Some(_), .. } => Ok(Order::Break { holder }),
+            OrderWord::Revoke => Ok(OperatorOrder::Revoke { holder: self.seen()?, reason }),
+            OrderWord::Break => match self.seen()? {
+                holder @ SeenContender { token: Some(_), .. } => Ok(OperatorOrder::Break { holder }),
                 _ => Err("A break needs the token of the holder that was seen.".to_owned()),
             },
-            Word::Thaw => Ok(Order::Thaw { freezer: self.seen()? }),
-            Word::Freeze => {
+            OrderWord::Thaw => Ok(OperatorOrder::Thaw { freezer: self.seen()? }),
+            OrderWord::Freeze => {
                 if self.contender.is_some() || self.token.is_some() {
                     return Err("A freeze is meant for the lock, and for no contender of it.".to_owned());
                 }
@@ -77,18 +77,18 @@ impl Asked {
                     return Err(format!("A freeze waits {most} s at most here; `lockkeeper freeze` waits for longer."));
                 }
                 let reason = reason.ok_or("A freeze needs a reason, which waiters are shown.")?;
-                Ok(Order::Freeze { reason, wait, kind: self.kind.map(Kind::of_lock) })
+                Ok(OperatorOrder::Freeze { reason, wait, kind: self.kind.map(FreezableKind::of_lock) })
             }
         }
     }
 
-    fn seen(&self) -> Result<Seen, String> {
+    fn seen(&self) -> Result<SeenContender, String> {
         let Some(id) = self.contender.as_deref().filter(|id| !id.is_empty()) else {
             return Err(format!("A {} needs the contender that was seen.", self.order.as_str()));
         };
         let token = self.token.as_deref().filter(|token| !token.is_empty()).map(str::parse::<FencingToken>);
         let token = token.transpose().map_err(|error| format!("The token cannot be one: {error}."))?;
-        Ok(Seen { id: ContenderId::new(id), token })
+        Ok(SeenContender { id: ContenderId::new(id), token })
     }
 }
 
@@ -104,31 +104,31 @@ pub(super) fn lock(name: &str) -> Result<QueueName, String> {
 mod tests {
     use super::*;
 
-    fn asked(json: &str) -> Result<Order, String> {
-        serde_json::from_str::<Asked>(json).map_err(|error| error.to_string())?.order()
+    fn asked(json: &str) -> Result<OperatorOrder, String> {
+        serde_json::from_str::<OrderRequest>(json).map_err(|error| error.to_string())?.order()
     }
 
     #[test]
     fn orders_are_read_with_the_contender_that_was_seen() {
-        let seen = |token: Option<u64>| Seen {
+        let seen = |token: Option<u64>| SeenContender {
             id: ContenderId::new("c-1"),
             token: token.map(|token| token.to_string().parse().unwrap()),
         };
         for (json, order) in [
-            (r#"{"order":"revoke","contender":"c-1"}"#, Order::Revoke { holder: seen(None), reason: None }),
+            (r#"{"order":"revoke","contender":"c-1"}"#, OperatorOrder::Revoke { holder: seen(None), reason: None }),
             (
                 r#"{"order":"revoke","contender":"c-1","token":"7","reason":" why "}"#,
-                Order::Revoke { holder: seen(Some(7)), reason: Some("why".to_owned()) },
+                OperatorOrder::Revoke { holder: seen(Some(7)), reason: Some("why".to_owned()) },
             ),
-            (r#"{"order":"break","contender":"c-1","token":"7"}"#, Order::Break { holder: seen(Some(7)) }),
-            (r#"{"order":"thaw","contender":"c-1","token":"7"}"#, Order::Thaw { freezer: seen(Some(7)) }),
+            (r#"{"order":"break","contender":"c-1","token":"7"}"#, OperatorOrder::Break { holder: seen(Some(7)) }),
+            (r#"{"order":"thaw","contender":"c-1","token":"7"}"#, OperatorOrder::Thaw { freezer: seen(Some(7)) }),
             (
                 r#"{"order":"freeze","reason":"moving","wait_ms":1500}"#,
-                Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(1_500), kind: None },
+                OperatorOrder::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(1_500), kind: None },
             ),
             (
                 r#"{"order":"freeze","reason":"moving","kind":"rwlock"}"#,
-                Order::Freeze {
+                OperatorOrder::Freeze {
                     reason: "moving".to_owned(),
                     wait: Duration::ZERO,
                     kind: Some(lockkeeper::LockKind::ReadWrite),

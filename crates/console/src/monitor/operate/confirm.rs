@@ -14,17 +14,17 @@ use lockkeeper::{ContenderInfo, QueueName};
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use super::asked::{Asked, Word, lock};
+use super::asked::{OrderRequest, OrderWord, lock};
 use super::body::form;
-use super::desk::Desk;
+use super::desk::{DeskState, OperatorDesk};
 use super::operating::{Operating, said};
-use super::origin::{Caller, Peer};
+use super::origin::{Peer, RequestOrigin};
 use super::refused::Refused;
 use super::sessions::SessionKey;
 use super::under_way::UnderWay;
-use crate::args::Kind;
+use crate::args::FreezableKind;
 use crate::monitor::page::{Escaped, QueryValue, capital, named};
-use crate::ordering::Order;
+use crate::ordering::OperatorOrder;
 
 /// How long a page is kept waiting for what comes of an order; a freeze may take longer, and then its outcome is told
 /// later.
@@ -41,12 +41,10 @@ const KINDS: &str = "<p><label for=\"kind\">As what it is used: clients that use
                      <option value=\"semaphore\">Semaphore</option><option value=\"election\">Election</option>\
                      </select></p>";
 
-type Shared = State<Arc<Desk>>;
-
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Target {
     name: Option<String>,
-    order: Option<Word>,
+    order: Option<OrderWord>,
     contender: Option<String>,
     token: Option<String>,
 }
@@ -58,7 +56,7 @@ struct Confirmed {
     /// How long a freeze waits, in seconds.
     wait: Option<u64>,
     /// As what it takes a lock whose queue does not tell.
-    kind: Option<Kind>,
+    kind: Option<FreezableKind>,
 }
 
 impl Target {
@@ -69,7 +67,7 @@ impl Target {
 
     /// Returns it as a query, with its `?`; empty if there is none.
     pub(super) fn query(&self) -> String {
-        let order = self.order.map(Word::as_str);
+        let order = self.order.map(OrderWord::as_str);
         let parts = [
             ("name", self.name.as_deref()),
             ("order", order),
@@ -92,12 +90,12 @@ impl Target {
     }
 
     /// Returns the lock, and what is asked for, with what a form adds to it.
-    fn asked(&self, form: Option<&Confirmed>) -> Result<(QueueName, Asked), Refused> {
+    fn asked(&self, form: Option<&Confirmed>) -> Result<(QueueName, OrderRequest), Refused> {
         let name = self.name.as_deref().ok_or_else(|| Refused::bad("The order names no lock."))?;
         let lock = lock(name).map_err(Refused::bad)?;
         let order = self.order.ok_or_else(|| Refused::bad("It is not said what is to be done."))?;
-        let wait = form.and_then(|form| form.wait).filter(|_| order == Word::Freeze);
-        let asked = Asked {
+        let wait = form.and_then(|form| form.wait).filter(|_| order == OrderWord::Freeze);
+        let asked = OrderRequest {
             order,
             contender: self.contender.clone(),
             token: self.token.clone(),
@@ -111,12 +109,12 @@ impl Target {
 
 /// Asks before an order; who is not logged in is asked for the token first.
 pub(super) async fn page(
-    State(desk): Shared,
+    State(desk): DeskState,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     target: Result<Query<Target>, QueryRejection>,
 ) -> Response {
-    let caller = Caller::new(peer, &headers);
+    let caller = RequestOrigin::new(peer, &headers);
     let asked = Target::of(target).and_then(|target| {
         desk.operating.require_way(&caller)?;
         let (lock, asked) = target.asked(None)?;
@@ -138,12 +136,12 @@ pub(super) async fn page(
 
 /// Carries out what a form orders, and leads to the lock's page, which tells what came of it.
 pub(super) async fn order(
-    State(desk): Shared,
+    State(desk): DeskState,
     Extension(peer): Extension<Peer>,
     target: Result<Query<Target>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let caller = Caller::new(peer, request.headers());
+    let caller = RequestOrigin::new(peer, request.headers());
     let target = match Target::of(target) {
         Ok(target) => target,
         Err(refused) => return desk.refuse(&caller, "an order", &refused, None),
@@ -165,11 +163,11 @@ pub(super) async fn order(
 
 /// Reads what was confirmed, and by which session, if it may order anything; with the secret of its forms.
 async fn confirmed(
-    desk: &Desk,
-    caller: &Caller,
+    desk: &OperatorDesk,
+    caller: &RequestOrigin,
     target: &Target,
     request: Request,
-) -> Result<(QueueName, Asked, SessionKey, String), Refused> {
+) -> Result<(QueueName, OrderRequest, SessionKey, String), Refused> {
     desk.operating.require(caller, true)?;
     let confirmed: Confirmed = form(request).await?;
     let session = desk.operating.require_form(caller, &confirmed.secret)?;
@@ -178,7 +176,13 @@ async fn confirmed(
 }
 
 /// Carries an order out, and leads to the page that tells what came of it, or will tell it.
-async fn carried_out(desk: &Desk, caller: &Caller, session: &SessionKey, lock: QueueName, order: Order) -> Response {
+async fn carried_out(
+    desk: &OperatorDesk,
+    caller: &RequestOrigin,
+    session: &SessionKey,
+    lock: QueueName,
+    order: OperatorOrder,
+) -> Response {
     let mut under_way = match desk.operating.begin(caller, "on the page", lock.clone(), order.clone()) {
         Ok(under_way) => under_way,
         Err(refused) => return desk.tell_undone(caller, &lock, &refused),
@@ -216,9 +220,9 @@ fn what(target: &Target) -> String {
     }
 }
 
-fn under_way_text(order: &Order, lock: &QueueName) -> String {
+fn under_way_text(order: &OperatorOrder, lock: &QueueName) -> String {
     match order {
-        Order::Freeze { wait, .. } => format!(
+        OperatorOrder::Freeze { wait, .. } => format!(
             "The freeze of {lock} is in its queue, and waits for up to {wait:?} until the lock is given back. Load \
              this page anew to see what came of it."
         ),
@@ -227,23 +231,23 @@ fn under_way_text(order: &Order, lock: &QueueName) -> String {
 }
 
 /// Says what an order does, as its command does.
-const fn effect(word: Word) -> &'static str {
+const fn effect(word: OrderWord) -> &'static str {
     match word {
-        Word::Revoke => {
+        OrderWord::Revoke => {
             "The holder is asked to give the lock up, and no other contender is. It is a request: `lockkeeper run` \
              ends its command for it, unless it was started with --on-revoke ignore; a program hears it from its guard."
         }
-        Word::Break => {
+        OrderWord::Break => {
             "The lock is taken away from this holder, without its consent, and the next in line is granted it at once. \
              What the holder runs may go on for a moment beside that: only fencing tokens keep it from doing harm. \
              Better ask first: revoke."
         }
-        Word::Freeze => {
+        OrderWord::Freeze => {
             "All contenders are kept out until the lock is thawed, also after the monitor has ended. It queues like \
              any other contender, so those who hold the lock keep it until they give it back; those who come later \
              wait, and are shown the reason."
         }
-        Word::Thaw => "What freezes the lock is removed, and contenders are granted it again.",
+        OrderWord::Thaw => "What freezes the lock is removed, and contenders are granted it again.",
     }
 }
 
@@ -251,7 +255,7 @@ const fn effect(word: Word) -> &'static str {
 fn asking(
     target: &Target,
     lock: &QueueName,
-    asked: &Asked,
+    asked: &OrderRequest,
     is_idle: bool,
     seen: Option<&ContenderInfo>,
     secret: &str,
@@ -278,7 +282,7 @@ fn asking(
         let _ = write!(
             text,
             "<dt>{}</dt><dd>{who}</dd><dt>Contender</dt><dd><code>{}</code></dd><dt>Token</dt><dd>{}</dd>",
-            if word == Word::Thaw { "Frozen by" } else { "Holder" },
+            if word == OrderWord::Thaw { "Frozen by" } else { "Holder" },
             Escaped(contender),
             Escaped(token)
         );
@@ -295,7 +299,7 @@ fn asking(
 }
 
 /// What the form of an order asks for, and warns of. The queue of an idle lock does not tell as what it is used.
-fn fields(word: Word, is_idle: bool) -> String {
+fn fields(word: OrderWord, is_idle: bool) -> String {
     let reason = |hint: &str, required: &str| {
         format!(
             "<p><label for=\"reason\">Reason: {hint}</label><input id=\"reason\" name=\"reason\" type=\"text\" \
@@ -303,10 +307,10 @@ fn fields(word: Word, is_idle: bool) -> String {
         )
     };
     match word {
-        Word::Thaw => String::new(),
-        Word::Break => "<p class=\"told bad\"><b>Two may work under the lock for a moment.</b></p>".to_owned(),
-        Word::Revoke => reason("why, for the holder; may be left out", ""),
-        Word::Freeze => {
+        OrderWord::Thaw => String::new(),
+        OrderWord::Break => "<p class=\"told bad\"><b>Two may work under the lock for a moment.</b></p>".to_owned(),
+        OrderWord::Revoke => reason("why, for the holder; may be left out", ""),
+        OrderWord::Freeze => {
             let option = |(seconds, shown): &(u64, &str)| format!("<option value=\"{seconds}\">{shown}</option>");
             format!(
                 "{}{}<p><label for=\"wait\">How long it may wait until the lock is given back</label>\

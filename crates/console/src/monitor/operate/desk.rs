@@ -2,24 +2,28 @@
 
 use std::sync::Arc;
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use lockkeeper::{ContenderInfo, QueueName};
 
 use super::links::door_of;
 use super::operating::Operating;
-use super::origin::Caller;
+use super::origin::RequestOrigin;
 use super::refused::Refused;
 use crate::monitor::page::{Escaped, Frame, QueryValue, answer, freshness};
 use crate::monitor::view::View;
 
+/// The desk, as handlers of requests have it.
+pub(super) type DeskState = State<Arc<OperatorDesk>>;
+
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct OperatorDesk {
     pub(super) view: Arc<View>,
     pub(super) operating: Arc<Operating>,
 }
 
-impl Desk {
+impl OperatorDesk {
     /// Finds what is known now of a contender that was seen.
     pub(super) fn seen(&self, lock: &QueueName, contender: Option<&str>) -> Option<ContenderInfo> {
         let id = contender?;
@@ -35,7 +39,7 @@ impl Desk {
     }
 
     /// Answers with a page, which does not change by itself.
-    pub(super) fn page(&self, status: StatusCode, title: &str, caller: &Caller, main: &str) -> Response {
+    pub(super) fn page(&self, status: StatusCode, title: &str, caller: &RequestOrigin, main: &str) -> Response {
         let (now, service) = (self.view.collector.now(), self.view.collector.service());
         let freshness = self.view.collector.read(|state| freshness(state, now));
         let door = door_of(&self.operating, caller);
@@ -43,7 +47,7 @@ impl Desk {
     }
 
     /// Logs that a request was refused, and answers with why, on this page if there is one.
-    pub(super) fn refuse(&self, caller: &Caller, what: &str, refused: &Refused, page: Option<&str>) -> Response {
+    pub(super) fn refuse(&self, caller: &RequestOrigin, what: &str, refused: &Refused, page: Option<&str>) -> Response {
         self.operating.log_refusal(&format!("{what}, from {}", caller.name()), refused);
         let why = || {
             format!(
@@ -56,7 +60,7 @@ impl Desk {
     }
 
     /// Answers with why an order was not done, which is logged already.
-    pub(super) fn tell_undone(&self, caller: &Caller, lock: &QueueName, refused: &Refused) -> Response {
+    pub(super) fn tell_undone(&self, caller: &RequestOrigin, lock: &QueueName, refused: &Refused) -> Response {
         let name = lock.as_str();
         let main = format!(
             "<h1>{}</h1><p class=\"told bad\" role=\"alert\">{}</p><p><a href=\"lock?name={}\">See {}</a></p>",
@@ -68,7 +72,7 @@ impl Desk {
         self.refusal(caller, refused, main)
     }
 
-    fn refusal(&self, caller: &Caller, refused: &Refused, main: String) -> Response {
+    fn refusal(&self, caller: &RequestOrigin, refused: &Refused, main: String) -> Response {
         let mut response = self.page(refused.status, refused.title(), caller, &main);
         refused.say_when(&mut response);
         response

@@ -8,12 +8,12 @@ use lockkeeper::{ContenderInfo, QueueName};
 use lockkeeper_monitor::WayOut;
 
 use super::operating::Operating;
-use super::origin::{Caller, Peer};
+use super::origin::{Peer, RequestOrigin};
 use crate::monitor::page::{Escaped, QueryValue, named};
 
 /// What the head of every page has: the way to log in, or out.
 pub(in crate::monitor) fn door(operating: &Operating, peer: Peer, headers: &HeaderMap) -> String {
-    door_of(operating, &Caller::new(peer, headers))
+    door_of(operating, &RequestOrigin::new(peer, headers))
 }
 
 /// What came of an order, for the session that gave it.
@@ -23,13 +23,13 @@ pub(in crate::monitor) fn told_of(
     headers: &HeaderMap,
     number: u64,
 ) -> Option<String> {
-    let session = operating.session(&Caller::new(peer, headers))?;
+    let session = operating.session(&RequestOrigin::new(peer, headers))?;
     let text = operating.told(&session, number)?;
     Some(format!("<p class=\"told\" role=\"status\">{}</p>", Escaped(text.trim_end())))
 }
 
 /// The way to log in, or out, for this caller.
-pub(super) fn door_of(operating: &Operating, caller: &Caller) -> String {
+pub(super) fn door_of(operating: &Operating, caller: &RequestOrigin) -> String {
     let session = operating.session(caller);
     match session.and_then(|session| operating.secret(&session)) {
         Some(secret) => format!(

@@ -1,7 +1,5 @@
 //! The page that asks for the token, logging in by it, and logging out.
 
-use std::sync::Arc;
-
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
@@ -12,15 +10,13 @@ use serde::Deserialize;
 
 use super::body::form;
 use super::confirm::Target;
-use super::desk::Desk;
-use super::origin::{Caller, Peer};
+use super::desk::{DeskState, OperatorDesk};
+use super::origin::{Peer, RequestOrigin};
 use super::refused::Refused;
 use crate::monitor::page::Escaped;
 
-type Shared = State<Arc<Desk>>;
-
 #[derive(Deserialize)]
-struct Given {
+struct LoginForm {
     token: String,
 }
 
@@ -31,12 +27,12 @@ struct OfSession {
 
 /// Shows the form, unless the token would be sent where others can read it.
 pub(super) async fn page(
-    State(desk): Shared,
+    State(desk): DeskState,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     target: Result<Query<Target>, QueryRejection>,
 ) -> Response {
-    let caller = Caller::new(peer, &headers);
+    let caller = RequestOrigin::new(peer, &headers);
     match Target::of(target).and_then(|target| desk.operating.require_way(&caller).map(|()| target)) {
         Ok(target) => desk.page(StatusCode::OK, "Log in", &caller, &asking(&target, None)),
         Err(refused) => desk.refuse(&caller, "a login", &refused, None),
@@ -45,25 +41,25 @@ pub(super) async fn page(
 
 /// Takes the token, and leads back to where it was asked for.
 pub(super) async fn log_in(
-    State(desk): Shared,
+    State(desk): DeskState,
     Extension(peer): Extension<Peer>,
     target: Result<Query<Target>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let caller = Caller::new(peer, request.headers());
+    let caller = RequestOrigin::new(peer, request.headers());
     let logged_in = logged_in(&desk, &caller, target, request).await;
     logged_in.unwrap_or_else(|refused| desk.refuse(&caller, "a login", &refused, None))
 }
 
 async fn logged_in(
-    desk: &Desk,
-    caller: &Caller,
+    desk: &OperatorDesk,
+    caller: &RequestOrigin,
     target: Result<Query<Target>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Refused> {
     let target = Target::of(target)?;
     desk.operating.require(caller, true)?;
-    let given: Given = form(request).await?;
+    let given: LoginForm = form(request).await?;
     if let Err(refused) = desk.operating.check_token(given.token.trim(), StatusCode::FORBIDDEN) {
         return Ok(desk.refuse(caller, "a login", &refused, Some(&asking(&target, Some(&refused)))));
     }
@@ -72,13 +68,13 @@ async fn logged_in(
     Ok((StatusCode::SEE_OTHER, [(LOCATION, target.place()), (SET_COOKIE, cookie)]).into_response())
 }
 
-pub(super) async fn log_out(State(desk): Shared, Extension(peer): Extension<Peer>, request: Request) -> Response {
-    let caller = Caller::new(peer, request.headers());
+pub(super) async fn log_out(State(desk): DeskState, Extension(peer): Extension<Peer>, request: Request) -> Response {
+    let caller = RequestOrigin::new(peer, request.headers());
     let logged_out = logged_out(&desk, &caller, request).await;
     logged_out.unwrap_or_else(|refused| desk.refuse(&caller, "a logout", &refused, None))
 }
 
-async fn logged_out(desk: &Desk, caller: &Caller, request: Request) -> Result<Response, Refused> {
+async fn logged_out(desk: &OperatorDesk, caller: &RequestOrigin, request: Request) -> Result<Response, Refused> {
     desk.operating.require(caller, true)?;
     let OfSession { secret } = form(request).await?;
     let session = desk.operating.require_form(caller, &secret)?;

@@ -7,15 +7,15 @@ use axum::http::StatusCode;
 use lockkeeper::{Keeper, QueueName};
 use lockkeeper_monitor::Collector;
 
-use super::origin::{Caller, PublicUrl};
+use super::origin::{PublicUrl, RequestOrigin};
 use super::refused::Refused;
-use super::sessions::{SESSION_LASTS, SessionKey, Sessions};
+use super::sessions::{OperatorSessions, SESSION_LASTS, SessionKey};
 use super::token::Token;
 use super::under_way::{OrdersUnderWay, UnderWay};
 use super::window::Window;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::locked::locked;
-use crate::ordering::Order;
+use crate::ordering::OperatorOrder;
 use crate::output::say;
 
 /// How many wrong tokens may be given in a minute: by all callers together, since addresses are cheap and those behind
@@ -45,7 +45,7 @@ struct Doors {
     refusals: Window,
     /// How many refusals were not logged since the last one that was.
     unlogged: usize,
-    sessions: Sessions,
+    sessions: OperatorSessions,
 }
 
 impl Operating {
@@ -61,7 +61,7 @@ impl Operating {
             wrong: Window::new(WRONG_MAX, MINUTE),
             refusals: Window::new(REFUSALS_LOGGED_MAX, MINUTE),
             unlogged: 0,
-            sessions: Sessions::default(),
+            sessions: OperatorSessions::default(),
         };
         Self {
             keeper,
@@ -75,13 +75,13 @@ impl Operating {
     }
 
     /// Refuses what comes by a way that carries no orders, or from a page of others.
-    pub(super) fn require(&self, caller: &Caller, is_page: bool) -> Result<(), Refused> {
+    pub(super) fn require(&self, caller: &RequestOrigin, is_page: bool) -> Result<(), Refused> {
         self.require_way(caller)?;
         caller.require_origin(self.public.as_ref(), is_page)
     }
 
     /// Refuses what comes by a way that carries no orders.
-    pub(super) fn require_way(&self, caller: &Caller) -> Result<(), Refused> {
+    pub(super) fn require_way(&self, caller: &RequestOrigin) -> Result<(), Refused> {
         caller.require_way(self.public.as_ref())
     }
 
@@ -100,7 +100,7 @@ impl Operating {
     }
 
     /// Logs a caller in who has given the token; returns the cookie to set.
-    pub(super) fn log_in(&self, caller: &Caller) -> Result<String, Failure> {
+    pub(super) fn log_in(&self, caller: &RequestOrigin) -> Result<String, CommandFailure> {
         let (id, secret) = (random_text()?, random_text()?);
         locked(&self.doors).sessions.open(&id, secret, self.collector.now().boot);
         say(&format!("operating: {} has logged in", caller.name()));
@@ -108,13 +108,13 @@ impl Operating {
     }
 
     /// Ends a session; returns the cookie to set.
-    pub(super) fn log_out(&self, caller: &Caller, session: &SessionKey) -> String {
+    pub(super) fn log_out(&self, caller: &RequestOrigin, session: &SessionKey) -> String {
         locked(&self.doors).sessions.close(session);
         say(&format!("operating: {} has logged out", caller.name()));
         self.cookie(caller, "", Duration::ZERO)
     }
 
-    fn cookie(&self, caller: &Caller, id: &str, lasts: Duration) -> String {
+    fn cookie(&self, caller: &RequestOrigin, id: &str, lasts: Duration) -> String {
         let public = self.public.as_ref().filter(|public| caller.is_public(Some(public)));
         let (path, secure) = match public {
             Some(public) => (public.path(), "; Secure"),
@@ -124,7 +124,7 @@ impl Operating {
         format!("{name}={id}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    pub(super) fn session(&self, caller: &Caller) -> Option<SessionKey> {
+    pub(super) fn session(&self, caller: &RequestOrigin) -> Option<SessionKey> {
         let id = caller.cookie(&self.cookie)?;
         locked(&self.doors).sessions.find(id, self.collector.now().boot)
     }
@@ -135,7 +135,7 @@ impl Operating {
     }
 
     /// Returns the session of a caller that is logged in and has sent a form of it.
-    pub(super) fn require_form(&self, caller: &Caller, secret: &str) -> Result<SessionKey, Refused> {
+    pub(super) fn require_form(&self, caller: &RequestOrigin, secret: &str) -> Result<SessionKey, Refused> {
         let session = self.session(caller).ok_or_else(|| {
             Refused::new(StatusCode::UNAUTHORIZED, "You are not logged in, or not any more: log in, and order again.")
         })?;
@@ -147,9 +147,15 @@ impl Operating {
 
     /// Begins to carry an order out. It goes on when the caller does not wait for the end, and is logged then.
     /// Fails if too many are under way, which is logged, or the monitor ends.
-    pub(super) fn begin(&self, caller: &Caller, by: &str, lock: QueueName, order: Order) -> Result<UnderWay, Refused> {
+    pub(super) fn begin(
+        &self,
+        caller: &RequestOrigin,
+        by: &str,
+        lock: QueueName,
+        order: OperatorOrder,
+    ) -> Result<UnderWay, Refused> {
         let (keeper, name) = (self.keeper.clone(), said(&lock, &order, &caller.name(), by));
-        let is_freeze = matches!(order, Order::Freeze { .. });
+        let is_freeze = matches!(order, OperatorOrder::Freeze { .. });
         let carried_out = async move { order.carry_out(&keeper, &lock).await };
         let begun = self.under_way.begin(name.clone(), is_freeze, carried_out);
         begun.inspect_err(|refused| self.log_refusal(&name, refused))
@@ -194,7 +200,7 @@ impl Operating {
 }
 
 /// Names an order for the log: what, of which lock, for which contender, and who gives it.
-pub(super) fn said(lock: &QueueName, order: &Order, caller: &str, by: &str) -> String {
+pub(super) fn said(lock: &QueueName, order: &OperatorOrder, caller: &str, by: &str) -> String {
     let seen = order.seen().map(|seen| {
         let token = seen.token.map_or_else(|| "without a token".to_owned(), |token| format!("with token {token}"));
         format!(", contender {} {token}", seen.id)
@@ -203,8 +209,9 @@ pub(super) fn said(lock: &QueueName, order: &Order, caller: &str, by: &str) -> S
 }
 
 /// Returns a text that cannot be guessed: 128 random bits.
-fn random_text() -> Result<String, Failure> {
+fn random_text() -> Result<String, CommandFailure> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::ours(format!("the system has no random numbers: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| CommandFailure::ours(format!("the system has no random numbers: {error}")))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

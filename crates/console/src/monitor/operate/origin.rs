@@ -116,7 +116,7 @@ fn last(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 /// Who asks, as far as a request tells.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(super) struct RequestOrigin {
     peer: IpAddr,
     /// For whom the peer asks, if it is a proxy that says so.
     forwarded: Option<String>,
@@ -129,7 +129,7 @@ pub(super) struct Caller {
     cookies: Vec<String>,
 }
 
-impl Caller {
+impl RequestOrigin {
     pub(super) fn new(peer: Peer, headers: &HeaderMap) -> Self {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned());
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());

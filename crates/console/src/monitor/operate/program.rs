@@ -8,22 +8,22 @@ use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::asked::{Asked, lock};
+use super::asked::{OrderRequest, lock};
 use super::body::whole;
-use super::desk::Desk;
-use super::origin::{Caller, Peer};
+use super::desk::OperatorDesk;
+use super::origin::{Peer, RequestOrigin};
 use super::refused::Refused;
 use crate::monitor::plain::{json, plain};
-use crate::output::{Done, one_line};
+use crate::output::{OrderReport, one_line};
 
 /// Carries an order out, and answers with what came of it.
 pub(super) async fn order(
-    State(desk): State<Arc<Desk>>,
+    State(desk): State<Arc<OperatorDesk>>,
     Extension(peer): Extension<Peer>,
     Path(name): Path<String>,
     request: Request,
 ) -> Response {
-    let caller = Caller::new(peer, request.headers());
+    let caller = RequestOrigin::new(peer, request.headers());
     match ordered(&desk, &caller, &name, request).await {
         Ok(done) => json(StatusCode::OK, &done),
         Err(refused) => {
@@ -37,7 +37,12 @@ pub(super) async fn order(
     }
 }
 
-async fn ordered(desk: &Desk, caller: &Caller, name: &str, request: Request) -> Result<Done, Refused> {
+async fn ordered(
+    desk: &OperatorDesk,
+    caller: &RequestOrigin,
+    name: &str,
+    request: Request,
+) -> Result<OrderReport, Refused> {
     let (operating, what) = (&desk.operating, format!("an order to {name}, by {} with a token", caller.name()));
     let refuse = |refused: Refused| {
         operating.log_refusal(&what, &refused);
@@ -51,7 +56,7 @@ async fn ordered(desk: &Desk, caller: &Caller, name: &str, request: Request) -> 
     operating.check_token(&token, StatusCode::UNAUTHORIZED).map_err(refuse)?;
     let lock = lock(name).map_err(|why| refuse(Refused::bad(why)))?;
     let body = whole(request.into_body()).await.map_err(refuse)?;
-    let asked: Asked = serde_json::from_slice(&body)
+    let asked: OrderRequest = serde_json::from_slice(&body)
         .map_err(|error| refuse(Refused::bad(format!("the body is no order in JSON: {error}"))))?;
     let order = asked.order().map_err(|why| {
         let what = format!("{} {lock}, ordered by {} with a token", asked.order.as_str(), caller.name());

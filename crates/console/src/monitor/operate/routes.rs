@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
-use super::desk::Desk;
+use super::desk::OperatorDesk;
 use super::operating::Operating;
 use super::{confirm, login, program};
 use crate::monitor::view::View;
@@ -17,5 +17,5 @@ pub(crate) fn routes(view: Arc<View>, operating: Arc<Operating>) -> Router {
         .route("/logout", post(login::log_out))
         .route("/order", get(confirm::page).post(confirm::order))
         .route("/api/locks/{*name}", post(program::order))
-        .with_state(Arc::new(Desk { view, operating }))
+        .with_state(Arc::new(OperatorDesk { view, operating }))
 }

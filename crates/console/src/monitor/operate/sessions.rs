@@ -22,12 +22,12 @@ const TOLD_MAX: usize = 16;
 pub(super) type SessionKey = [u8; 32];
 
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
-    open: BTreeMap<SessionKey, Session>,
+pub(super) struct OperatorSessions {
+    open: BTreeMap<SessionKey, OperatorSession>,
 }
 
 #[derive(Debug)]
-struct Session {
+struct OperatorSession {
     opened: BootInstant,
     secret: String,
     /// What came of its orders, by their numbers.
@@ -35,7 +35,7 @@ struct Session {
     next: u64,
 }
 
-impl Sessions {
+impl OperatorSessions {
     /// Opens one, which is known by `id` and whose forms carry `secret`, both random.
     pub(super) fn open(&mut self, id: &str, secret: String, now: BootInstant) {
         self.end_old(now);
@@ -44,7 +44,7 @@ impl Sessions {
         {
             self.open.remove(&oldest);
         }
-        self.open.insert(digest(id), Session { opened: now, secret, told: VecDeque::new(), next: 1 });
+        self.open.insert(digest(id), OperatorSession { opened: now, secret, told: VecDeque::new(), next: 1 });
     }
 
     pub(super) fn find(&mut self, id: &str, now: BootInstant) -> Option<SessionKey> {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_after_eight_hours_or_when_it_is_closed_and_forms_are_of_one_session() {
-        let mut sessions = Sessions::default();
+        let mut sessions = OperatorSessions::default();
         sessions.open("a", "of a".to_owned(), at(100));
         sessions.open("b", "of b".to_owned(), at(200));
         let (a, b) = (sessions.find("a", at(300)).unwrap(), sessions.find("b", at(300)).unwrap());
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_oldest_session_ends_for_one_too_many_and_the_oldest_outcome_is_forgotten() {
-        let mut sessions = Sessions::default();
+        let mut sessions = OperatorSessions::default();
         for number in 0..=SESSIONS_MAX as u64 {
             sessions.open(&number.to_string(), String::new(), at(number));
         }

@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// The variable that has it if no file is named.
 pub(crate) const TOKEN_VARIABLE: &str = "LOCKKEEPER_OPERATE_TOKEN";
@@ -45,20 +45,23 @@ impl Token {
     pub(crate) fn load(
         file: Option<&Path>,
         variable: impl Fn(&str) -> Option<std::ffi::OsString>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         if let Some(path) = file {
             let shown = path.display();
             let text = read(path, variable(CREDENTIALS_VARIABLE).as_deref().map(Path::new))
-                .map_err(|what| Failure::ours(format!("--operate-token-file: {shown}: {what}")))?;
-            return Self::parse(&text).map_err(|what| Failure::ours(format!("--operate-token-file: {shown}: {what}")));
+                .map_err(|what| CommandFailure::ours(format!("--operate-token-file: {shown}: {what}")))?;
+            return Self::parse(&text)
+                .map_err(|what| CommandFailure::ours(format!("--operate-token-file: {shown}: {what}")));
         }
         match variable(TOKEN_VARIABLE).map(std::ffi::OsString::into_string) {
-            None => Err(Failure::ours(format!(
+            None => Err(CommandFailure::ours(format!(
                 "--operate: there is no token: name a file with one by --operate-token-file, or set {TOKEN_VARIABLE}; \
                  {MAKE_ONE}"
             ))),
-            Some(Err(_)) => Err(Failure::ours(format!("{TOKEN_VARIABLE} is not UTF-8"))),
-            Some(Ok(text)) => Self::parse(&text).map_err(|what| Failure::ours(format!("{TOKEN_VARIABLE}: {what}"))),
+            Some(Err(_)) => Err(CommandFailure::ours(format!("{TOKEN_VARIABLE} is not UTF-8"))),
+            Some(Ok(text)) => {
+                Self::parse(&text).map_err(|what| CommandFailure::ours(format!("{TOKEN_VARIABLE}: {what}")))
+            }
         }
     }
 

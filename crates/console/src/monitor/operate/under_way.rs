@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::refused::Refused;
 use crate::locked::locked;
 use crate::ordering::Undone;
-use crate::output::Done;
+use crate::output::OrderReport;
 use crate::output::say;
 
 /// How many freezes may be under way: each may wait in its queue for an hour.
@@ -43,7 +43,7 @@ impl OrdersUnderWay {
         &self,
         name: String,
         is_freeze: bool,
-        order: impl Future<Output = Result<Done, Undone>> + Send + 'static,
+        order: impl Future<Output = Result<OrderReport, Undone>> + Send + 'static,
     ) -> Result<UnderWay, Refused> {
         let refuse = |text: String| Refused::new(StatusCode::SERVICE_UNAVAILABLE, text);
         let (places, most, what) = match is_freeze {
@@ -79,10 +79,10 @@ impl OrdersUnderWay {
 
 /// What comes of an order, in the end.
 #[derive(Debug)]
-pub(super) struct UnderWay(oneshot::Receiver<Result<Done, Refused>>);
+pub(super) struct UnderWay(oneshot::Receiver<Result<OrderReport, Refused>>);
 
 impl UnderWay {
-    pub(super) async fn end(&mut self) -> Result<Done, Refused> {
+    pub(super) async fn end(&mut self) -> Result<OrderReport, Refused> {
         (&mut self.0).await.unwrap_or_else(|_| Err(Refused::unknown("The order has broken off in the monitor.")))
     }
 }
@@ -95,7 +95,10 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    async fn carry_out(mut self, order: impl Future<Output = Result<Done, Undone>>) -> Result<Done, Refused> {
+    async fn carry_out(
+        mut self,
+        order: impl Future<Output = Result<OrderReport, Undone>>,
+    ) -> Result<OrderReport, Refused> {
         let ended = order.await;
         let name = std::mem::take(&mut self.name);
         match &ended {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper::backend::{Flow, ProcessId};
 use lockkeeper::{ContenderInfo, QueueName};
-use lockkeeper_monitor::{KnownContender, Model, Moment};
+use lockkeeper_monitor::{KnownContender, LockModel, TimePoint};
 
 use super::escaped::aged;
 
@@ -23,7 +23,7 @@ pub(in crate::monitor) fn named(info: &ContenderInfo) -> (String, String) {
 }
 
 /// Says for how long it is held; `≥` where that is since it was seen to.
-pub(super) fn held_for((least, is_longer): (Duration, bool), now: Moment) -> String {
+pub(super) fn held_for((least, is_longer): (Duration, bool), now: TimePoint) -> String {
     format!("{}{}", if is_longer { "≥ " } else { "" }, aged(least, now))
 }
 
@@ -41,7 +41,7 @@ fn flow_key(info: &ContenderInfo) -> Option<FlowKey> {
 }
 
 /// Finds what the flows of some contenders do with locks other than this one, in the order of the contenders.
-pub(super) fn others(model: &Model, here: &QueueName, contenders: &[KnownContender]) -> Vec<Vec<Other>> {
+pub(super) fn others(model: &LockModel, here: &QueueName, contenders: &[KnownContender]) -> Vec<Vec<Other>> {
     let mut found = vec![Vec::new(); contenders.len()];
     let mut places: BTreeMap<FlowKey, Vec<usize>> = BTreeMap::new();
     for (at, one) in contenders.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::Moment;
+use lockkeeper_monitor::TimePoint;
 
 use crate::output::{brief, millis, one_line};
 
@@ -58,7 +58,7 @@ pub(super) fn lasting(since_unix: Duration, now_unix: Duration) -> String {
 }
 
 /// The same of what has gone on for so long by now.
-pub(super) fn aged(age: Duration, now: Moment) -> String {
+pub(super) fn aged(age: Duration, now: TimePoint) -> String {
     lasting(now.unix.saturating_sub(age), now.unix)
 }
 

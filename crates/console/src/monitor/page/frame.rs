@@ -7,7 +7,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
-use lockkeeper_monitor::{Freshness, Moment, State, Way};
+use lockkeeper_monitor::{CollectionMode, MonitorState, ServiceFreshness, TimePoint};
 
 use super::escaped::{Escaped, aged};
 use crate::output::known::age_max;
@@ -25,7 +25,7 @@ pub(in crate::monitor) struct Frame<'a> {
     pub(in crate::monitor) freshness: String,
     /// Where its changes are told from; none for a page that does not change.
     pub(in crate::monitor) live: Option<String>,
-    pub(in crate::monitor) now: Moment,
+    pub(in crate::monitor) now: TimePoint,
     /// The way to log in or out, as HTML; empty where there are no orders.
     pub(in crate::monitor) door: String,
 }
@@ -58,13 +58,15 @@ impl Frame<'_> {
     }
 }
 
-pub(in crate::monitor) fn freshness(state: &State, now: Moment) -> String {
+pub(in crate::monitor) fn freshness(state: &MonitorState, now: TimePoint) -> String {
     let age = state.freshness.age(now.boot);
     let trouble = state.freshness.trouble().map(|error| format!(": {}", Escaped(&format!("{error:#}"))));
     let trouble = trouble.unwrap_or_default();
     let (class, words) = match (&state.freshness, age) {
-        (Freshness::Fresh(_), Some(age)) if age <= age_max(state.way) => match state.way {
-            Way::Looks(period) => ("live", format!("seen {} ago, looked at each {}", aged(age, now), brief(period))),
+        (ServiceFreshness::Fresh(_), Some(age)) if age <= age_max(state.way) => match state.way {
+            CollectionMode::Looks(period) => {
+                ("live", format!("seen {} ago, looked at each {}", aged(age, now), brief(period)))
+            }
             _ => ("live", "live".to_owned()),
         },
         (_, Some(age)) => ("live stale", format!("not true since {}{trouble}", aged(age, now))),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{KnownLock, Model, Moment};
+use lockkeeper_monitor::{KnownLock, LockModel, TimePoint};
 use serde::Deserialize;
 
 use super::contender::named;
@@ -20,18 +20,18 @@ const SOUGHT_MAX: usize = 200;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Listing {
+pub(super) struct ListFilter {
     /// A part of a name, host or program.
     q: String,
     kind: String,
     waited: Option<String>,
-    sort: Order,
+    sort: LockOrder,
     page: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum Order {
+enum LockOrder {
     Name,
     Held,
     #[default]
@@ -48,16 +48,16 @@ const KINDS: [(&str, &str); 5] = [
     ("barrier", "Barrier"),
 ];
 
-const COLUMNS: [(Option<Order>, &str, bool); 6] = [
-    (Some(Order::Name), "Name", false),
+const COLUMNS: [(Option<LockOrder>, &str, bool); 6] = [
+    (Some(LockOrder::Name), "Name", false),
     (None, "Kind", false),
     (None, "Held by", false),
-    (Some(Order::Held), "Held", true),
-    (Some(Order::Waiting), "Waiting", true),
-    (Some(Order::Oldest), "Oldest wait", true),
+    (Some(LockOrder::Held), "Held", true),
+    (Some(LockOrder::Waiting), "Waiting", true),
+    (Some(LockOrder::Oldest), "Oldest wait", true),
 ];
 
-impl Order {
+impl LockOrder {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -69,16 +69,21 @@ impl Order {
 }
 
 #[derive(Debug)]
-pub(super) struct Listed<'a> {
+pub(super) struct ListPage<'a> {
     pub(super) locks: Vec<(&'a QueueName, &'a KnownLock)>,
     /// How many the form asks for.
     total: usize,
     before: usize,
 }
 
-impl Listing {
+impl ListFilter {
     /// Chooses the locks of the page that is asked for, `urgent` ones first.
-    pub(super) fn choose<'a>(&self, model: &'a Model, now: Moment, urgent: impl Fn(&QueueName) -> bool) -> Listed<'a> {
+    pub(super) fn choose<'a>(
+        &self,
+        model: &'a LockModel,
+        now: TimePoint,
+        urgent: impl Fn(&QueueName) -> bool,
+    ) -> ListPage<'a> {
         let sought: String = self.q.trim().to_lowercase().chars().take(SOUGHT_MAX).collect();
         let mut found: Vec<_> = model
             .locks()
@@ -90,7 +95,7 @@ impl Listing {
         let total = found.len();
         let before = self.page.saturating_mul(ROWS_MAX).min(total.saturating_sub(1) / ROWS_MAX * ROWS_MAX);
         let locks = found.into_iter().skip(before).take(ROWS_MAX).map(|(_, _, name, lock)| (name, lock)).collect();
-        Listed { locks, total, before }
+        ListPage { locks, total, before }
     }
 
     fn asks_for(&self, name: &QueueName, lock: &KnownLock, sought: &str) -> bool {
@@ -106,7 +111,7 @@ impl Listing {
             let _ = write!(options, "<option value=\"{value}\"{selected}>{shown}</option>");
         }
         let sort = match self.sort {
-            Order::Waiting => String::new(),
+            LockOrder::Waiting => String::new(),
             order => format!("<input type=\"hidden\" name=\"sort\" value=\"{}\">", order.as_str()),
         };
         format!(
@@ -132,7 +137,7 @@ impl Listing {
                 _ => "",
             };
             let sorted = match order {
-                Some(Order::Name) if self.sort == Order::Name => " aria-sort=\"ascending\"",
+                Some(LockOrder::Name) if self.sort == LockOrder::Name => " aria-sort=\"ascending\"",
                 Some(order) if self.sort == order => " aria-sort=\"descending\"",
                 _ => "",
             };
@@ -146,8 +151,8 @@ impl Listing {
     }
 
     /// Says which part of the list is shown, with the ways to the parts before and behind it.
-    pub(super) fn foot(&self, listed: &Listed<'_>) -> String {
-        let Listed { locks, total, before } = listed;
+    pub(super) fn foot(&self, listed: &ListPage<'_>) -> String {
+        let ListPage { locks, total, before } = listed;
         if locks.is_empty() {
             return "<p class=\"key\">No lock is in use that this asks for.</p>".to_owned();
         }
@@ -163,7 +168,7 @@ impl Listing {
         foot + "</p>"
     }
 
-    fn link(&self, sort: Order, page: usize) -> String {
+    fn link(&self, sort: LockOrder, page: usize) -> String {
         let mut link = format!("./?sort={}", sort.as_str());
         for (name, value) in [("q", self.q.as_str()), ("kind", &self.kind)] {
             if !value.is_empty() {
@@ -180,9 +185,9 @@ impl Listing {
     }
 }
 
-impl Order {
+impl LockOrder {
     /// What comes first has the greatest.
-    fn key(self, lock: &KnownLock, now: Moment) -> (usize, Duration) {
+    fn key(self, lock: &KnownLock, now: TimePoint) -> (usize, Duration) {
         let oldest = || oldest_wait(lock, now).unwrap_or_default();
         match self {
             Self::Name => (0, Duration::ZERO),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
-use lockkeeper_monitor::{Model, Moment, State};
+use lockkeeper_monitor::{LockModel, MonitorState, TimePoint};
 use serde_json::json;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
@@ -25,7 +25,7 @@ use super::row::row;
 use super::stream;
 use crate::locked::locked;
 use crate::monitor::view::View;
-use crate::output::Marks;
+use crate::output::LockMarks;
 
 /// How often pages are told at most: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -40,27 +40,27 @@ const BEHIND_MAX: usize = 16;
 const ROWS_MAX: usize = 5_000;
 
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LivePages {
     /// Another one for each monitor, since each counts events from 0.
     epoch: u64,
-    sender: broadcast::Sender<Arc<Telling>>,
+    sender: broadcast::Sender<Arc<PageEvents>>,
     is_watched: Notify,
-    told: Mutex<Told>,
+    told: Mutex<PageProgress>,
 }
 
 /// What pages have been told so far.
 #[derive(Debug, Default)]
-struct Told {
+struct PageProgress {
     /// The changes from which on they are not told yet.
-    next: Next,
-    sight: Sight,
+    next: PagePosition,
+    sight: PageFacts,
     /// The parts of the list as all pages were told them; empty if one of them may have been told otherwise.
     parts: BTreeMap<&'static str, String>,
-    watched: BTreeMap<QueueName, Watched>,
+    watched: BTreeMap<QueueName, WatchedPages>,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedPages {
     pages: usize,
     /// What changes of it, as all these pages were told it; empty if one of them may have been told otherwise.
     shown: String,
@@ -68,7 +68,7 @@ struct Watched {
 
 /// Up to which change something is known.
 #[derive(Clone, Copy, Debug, Default)]
-struct Next {
+struct PagePosition {
     event: u64,
     /// How many changes there were that no event tells of.
     quiet: u64,
@@ -76,15 +76,15 @@ struct Next {
 
 /// What no change of a lock tells of.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Sight {
+struct PageFacts {
     /// Whether anything was seen yet: what is there at the first look has joined without an event.
     has_seen: bool,
-    marks: Marks,
+    marks: LockMarks,
 }
 
 /// What all pages are told at a time: events for their streams.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct PageEvents {
     /// For the list of all locks; `None` if too much has changed to tell it.
     pub(super) list: Option<Bytes>,
     /// For the pages of locks of which something has changed.
@@ -97,38 +97,38 @@ pub(super) struct Telling {
 
 /// What a page shows anew: elements that name themselves.
 #[derive(Debug, Default)]
-struct News {
+struct PageNews {
     parts: BTreeMap<&'static str, String>,
     /// Those that a page does not have are not for it.
     rows: String,
 }
 
-impl Live {
+impl LivePages {
     /// Names its tellings by this number, which no other monitor at this place may have.
     pub(super) fn new(epoch: u64) -> Self {
         Self { epoch, sender: broadcast::Sender::new(BEHIND_MAX), is_watched: Notify::new(), told: Mutex::default() }
     }
 
     /// Names how far a page knows everything that is rendered now.
-    pub(super) fn position(&self, state: &State, firing: &[Alert]) -> String {
-        self.named(Next::of(&state.model), &Sight::new(state, firing))
+    pub(super) fn position(&self, state: &MonitorState, firing: &[Alert]) -> String {
+        self.named(PagePosition::of(&state.model), &PageFacts::new(state, firing))
     }
 
-    fn named(&self, Next { event, quiet }: Next, sight: &Sight) -> String {
+    fn named(&self, PagePosition { event, quiet }: PagePosition, sight: &PageFacts) -> String {
         format!("{:016x}-{event}-{quiet}-{:016x}", self.epoch, sight.digest())
     }
 
     /// Returns the changes from which on a page is to be told, unless these are not known any more, or there is more to
     /// tell than changes of locks.
-    fn next_of(&self, position: &str, model: &Model, sight: &Sight) -> Option<Next> {
+    fn next_of(&self, position: &str, model: &LockModel, sight: &PageFacts) -> Option<PagePosition> {
         let mut parts = position.split('-');
         let (epoch, event, quiet) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let digest = parts.next()?;
         let is = |text: &str, number: u64| u64::from_str_radix(text, 16) == Ok(number);
-        let now = Next::of(model);
+        let now = PagePosition::of(model);
         let is_kept = || event == now.event || model.events_from(event).next().is_some_and(|kept| kept.number == event);
         let is_known = is(epoch, self.epoch) && is(digest, sight.digest()) && event <= now.event && quiet <= now.quiet;
-        (is_known && is_kept()).then_some(Next { event, quiet })
+        (is_known && is_kept()).then_some(PagePosition { event, quiet })
     }
 
     /// Tells until the future is dropped. Nothing is rendered while no page is open.
@@ -156,13 +156,13 @@ impl Live {
     }
 
     /// Renders what has changed since the last time.
-    fn telling(&self, told: &mut Told, view: &View) -> Telling {
+    fn telling(&self, told: &mut PageProgress, view: &View) -> PageEvents {
         let (now, firing) = (view.collector.now(), view.alerting.firing());
         view.collector.read(|state| {
-            let sight = Sight::new(state, &firing);
+            let sight = PageFacts::new(state, &firing);
             let mut changed = changed_since(told.next, &state.model);
             changed.extend(sight.marks.differing(&told.sight.marks));
-            let position = self.named(Next::of(&state.model), &sight);
+            let position = self.named(PagePosition::of(&state.model), &sight);
             let list = (changed.len() <= ROWS_MAX).then(|| {
                 let problems = Problems::new(state, &firing, &view.orders, now);
                 let mut list = list(state, &problems, &changed, &sight.marks, now);
@@ -178,8 +178,8 @@ impl Live {
             });
             let locks = locks.collect();
             let is_anew = sight.has_seen != told.sight.has_seen;
-            (told.next, told.sight) = (Next::of(&state.model), sight);
-            Telling { list, locks, head: head(state, now).event(&position), is_anew }
+            (told.next, told.sight) = (PagePosition::of(&state.model), sight);
+            PageEvents { list, locks, head: head(state, now).event(&position), is_anew }
         })
     }
 
@@ -190,17 +190,17 @@ impl Live {
         view: &View,
         position: &str,
         lock: Option<&QueueName>,
-    ) -> (Option<Arc<Telling>>, broadcast::Receiver<Arc<Telling>>) {
+    ) -> (Option<Arc<PageEvents>>, broadcast::Receiver<Arc<PageEvents>>) {
         let mut told = locked(&self.told);
         let (now, firing) = (view.collector.now(), view.alerting.firing());
         let receiver = self.sender.subscribe();
         // This page is told what the others are not.
         told.parts.clear();
         let telling = view.collector.read(|state| {
-            let sight = Sight::new(state, &firing);
+            let sight = PageFacts::new(state, &firing);
             let next = self.next_of(position, &state.model, &sight);
             if receiver_is_first(&self.sender) {
-                (told.next, told.sight) = (Next::of(&state.model), sight.clone());
+                (told.next, told.sight) = (PagePosition::of(&state.model), sight.clone());
             }
             let changed = changed_since(next?, &state.model);
             if changed.len() > ROWS_MAX {
@@ -212,7 +212,7 @@ impl Live {
             let list = Some(list(state, &problems, &changed, &sight.marks, now).event(&position));
             let news_of = |name: &QueueName| of_lock(state, changing_of(state, name, view, now), now).event(&position);
             let locks = lock.map(|name| (name.clone(), news_of(name))).into_iter().collect();
-            Some(Arc::new(Telling { list, locks, head: head(state, now).event(&position), is_anew: false }))
+            Some(Arc::new(PageEvents { list, locks, head: head(state, now).event(&position), is_anew: false }))
         });
         if let Some(lock) = lock {
             let watched = told.watched.entry(lock.clone()).or_default();
@@ -234,15 +234,15 @@ impl Live {
     }
 }
 
-impl Next {
-    const fn of(model: &Model) -> Self {
+impl PagePosition {
+    const fn of(model: &LockModel) -> Self {
         Self { event: model.next_event(), quiet: model.quiet_changes() }
     }
 }
 
-impl Sight {
-    fn new(state: &State, firing: &[Alert]) -> Self {
-        Self { has_seen: state.has_seen(), marks: Marks::new(state, firing) }
+impl PageFacts {
+    fn new(state: &MonitorState, firing: &[Alert]) -> Self {
+        Self { has_seen: state.has_seen(), marks: LockMarks::new(state, firing) }
     }
 
     /// Another one for each, by all odds, within this process.
@@ -253,11 +253,11 @@ impl Sight {
     }
 }
 
-fn receiver_is_first(sender: &broadcast::Sender<Arc<Telling>>) -> bool {
+fn receiver_is_first(sender: &broadcast::Sender<Arc<PageEvents>>) -> bool {
     sender.receiver_count() == 1
 }
 
-impl News {
+impl PageNews {
     /// Returns them as an event, after which a page knows everything up to a position.
     fn event(&self, position: &str) -> Bytes {
         let parts: String = self.parts.values().map(String::as_str).collect();
@@ -275,16 +275,22 @@ fn is_news(told: &mut String, html: &str) -> bool {
     is_so
 }
 
-fn changed_since(next: Next, model: &Model) -> BTreeSet<QueueName> {
+fn changed_since(next: PagePosition, model: &LockModel) -> BTreeSet<QueueName> {
     let told_of = model.events_from(next.event).map(|event| &event.lock);
     told_of.chain(model.changed_quietly_since(next.quiet)).cloned().collect()
 }
 
-fn head(state: &State, now: Moment) -> News {
-    News { parts: BTreeMap::from([("live", freshness(state, now))]), ..News::default() }
+fn head(state: &MonitorState, now: TimePoint) -> PageNews {
+    PageNews { parts: BTreeMap::from([("live", freshness(state, now))]), ..PageNews::default() }
 }
 
-fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks: &Marks, now: Moment) -> News {
+fn list(
+    state: &MonitorState,
+    problems: &Problems,
+    changed: &BTreeSet<QueueName>,
+    marks: &LockMarks,
+    now: TimePoint,
+) -> PageNews {
     let mut news = head(state, now);
     news.parts.insert("sum", numbers(state, problems.count(), now));
     news.parts.insert("problems", problems.section());
@@ -293,11 +299,11 @@ fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks
 }
 
 /// What changes on the page of a lock.
-fn changing_of(state: &State, name: &QueueName, view: &View, now: Moment) -> String {
+fn changing_of(state: &MonitorState, name: &QueueName, view: &View, now: TimePoint) -> String {
     format!("<div id=\"lock\">{}</div>", changing(state, name, &view.orders, now))
 }
 
-fn of_lock(state: &State, shown: String, now: Moment) -> News {
+fn of_lock(state: &MonitorState, shown: String, now: TimePoint) -> PageNews {
     let mut news = head(state, now);
     news.parts.insert("lock", shown);
     news

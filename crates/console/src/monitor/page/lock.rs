@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper::{ContenderInfo, QueueName};
-use lockkeeper_monitor::{KnownContender, KnownLock, Moment, Picture, SeenEvent, State};
+use lockkeeper_monitor::{KnownContender, KnownLock, MonitorState, SeenEvent, TimePoint, WaitPicture};
 
 use super::contender::{Other, held_for, named, others};
 use super::escaped::{Escaped, QueryValue, aged, remaining, thousands};
@@ -12,7 +12,7 @@ use super::problems::of_one;
 use super::row::{holding, used_as, waiting};
 use crate::monitor::operate::{freezing, of_contender};
 use crate::output::known::{freezer, held, hour, kind_of};
-use crate::output::{Orders, date};
+use crate::output::{OrderCommands, date};
 
 /// How many contenders are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 200;
@@ -21,14 +21,14 @@ const SHOWN_MAX: usize = 200;
 const EVENTS_SHOWN_MAX: usize = 100;
 
 /// Returns the main part of a lock's page; one without contenders is free.
-pub(super) fn lock(state: &State, name: &QueueName, orders: &Orders, now: Moment) -> String {
+pub(super) fn lock(state: &MonitorState, name: &QueueName, orders: &OrderCommands, now: TimePoint) -> String {
     let mut main = format!("<h1>{}</h1><div id=\"lock\">", Escaped(name.as_str()));
     main += &changing(state, name, orders, now);
     main + "</div>"
 }
 
 /// Returns the part of it that changes.
-pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Moment) -> String {
+pub(super) fn changing(state: &MonitorState, name: &QueueName, orders: &OrderCommands, now: TimePoint) -> String {
     let mut text = String::new();
     let Some(lock) = state.model.locks().get(name) else {
         text += "<p>Nothing holds it, and nothing waits for it.</p>";
@@ -48,7 +48,7 @@ pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Mo
     let drawing = if deadlocks.is_empty() {
         let kind_of = |_: &QueueName| used_as(lock);
         let words = format!("The first who hold {} and who wait for it.", name.as_str());
-        format!("<div class=\"card drawing\">{}</div>", drawn(&Picture::of_lock(name, lock), 0, &words, &kind_of))
+        format!("<div class=\"card drawing\">{}</div>", drawn(&WaitPicture::of_lock(name, lock), 0, &words, &kind_of))
     } else {
         deadlocks
     };
@@ -56,7 +56,7 @@ pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Mo
     text + &history(state, name)
 }
 
-fn numbers(lock: &KnownLock, now: Moment) -> String {
+fn numbers(lock: &KnownLock, now: TimePoint) -> String {
     let mut text = String::from("<dl class=\"sum four\">");
     for (what, number) in [
         ("Kind", used_as(lock)),
@@ -69,7 +69,7 @@ fn numbers(lock: &KnownLock, now: Moment) -> String {
     text + "</dl>"
 }
 
-fn queue(state: &State, name: &QueueName, lock: &KnownLock, orders: &Orders, now: Moment) -> String {
+fn queue(state: &MonitorState, name: &QueueName, lock: &KnownLock, orders: &OrderCommands, now: TimePoint) -> String {
     let shown = &lock.contenders[..lock.contenders.len().min(SHOWN_MAX)];
     let others = others(&state.model, name, shown);
     let mut text = format!(
@@ -96,12 +96,12 @@ fn queue(state: &State, name: &QueueName, lock: &KnownLock, orders: &Orders, now
 }
 
 /// The order that keeps all out, of a lock that is not frozen and can be.
-fn freezable(name: &QueueName, lock: &KnownLock, orders: &Orders) -> String {
+fn freezable(name: &QueueName, lock: &KnownLock, orders: &OrderCommands) -> String {
     let can_be = freezer(lock).is_none() && kind_of(lock) != Some("barrier");
     if orders.are_on_page() && can_be { freezing(name) } else { String::new() }
 }
 
-fn contender(position: usize, one: &KnownContender, others: &[Other], orders: &str, now: Moment) -> String {
+fn contender(position: usize, one: &KnownContender, others: &[Other], orders: &str, now: TimePoint) -> String {
     let info = &one.info;
     let (tag, state) = match (one.hold.is_some(), &info.frozen) {
         (_, Some(_)) => ('i', "freezes"),
@@ -140,12 +140,12 @@ fn asked(info: &ContenderInfo) -> Option<String> {
     Some(format!("asked to give it up{}", why.unwrap_or_default()))
 }
 
-fn left(one: &KnownContender, now: Moment) -> Option<String> {
+fn left(one: &KnownContender, now: TimePoint) -> Option<String> {
     let until = one.info.caller.until_unix.filter(|_| one.hold.is_none())?;
     Some(format!("gives up in {}", remaining(until, now.unix)))
 }
 
-fn history(state: &State, name: &QueueName) -> String {
+fn history(state: &MonitorState, name: &QueueName) -> String {
     let of_lock = state.model.events_from(0).rev().filter(|event| event.lock == *name);
     let rows: String = of_lock.take(EVENTS_SHOWN_MAX).map(event).collect();
     if rows.is_empty() {

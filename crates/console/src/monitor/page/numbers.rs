@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_monitor::{EventKind, Moment, State};
+use lockkeeper_monitor::{LockEventKind, MonitorState, TimePoint};
 
 use super::escaped::{Escaped, aged, thousands};
 use crate::output::known::all_waits;
@@ -11,7 +11,7 @@ use crate::output::known::all_waits;
 const GRANTS_OVER: Duration = Duration::from_secs(10);
 
 /// Returns them; something is wrong in `problems` places.
-pub(super) fn numbers(state: &State, problems: usize, now: Moment) -> String {
+pub(super) fn numbers(state: &MonitorState, problems: usize, now: TimePoint) -> String {
     let (waiting, longest) = all_waits(state, now);
     let longest = longest.map_or_else(
         || "–".to_owned(),
@@ -31,10 +31,10 @@ pub(super) fn numbers(state: &State, problems: usize, now: Moment) -> String {
     text + "</dl>"
 }
 
-fn grants_a_second(state: &State, now: Moment) -> String {
+fn grants_a_second(state: &MonitorState, now: TimePoint) -> String {
     let begin = now.unix.saturating_sub(GRANTS_OVER);
     let recent = || state.model.events_from(0).rev().take_while(|event| event.at_unix >= begin);
-    let grants = recent().filter(|event| event.kind == EventKind::Granted).count();
+    let grants = recent().filter(|event| event.kind == LockEventKind::Granted).count();
     // Of a service that is full of changes fewer seconds are kept.
     let over = match recent().last() {
         Some(oldest) if recent().count() == lockkeeper_monitor::EVENTS_MAX => now.unix.saturating_sub(oldest.at_unix),

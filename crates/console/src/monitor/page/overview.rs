@@ -1,18 +1,24 @@
 //! The list of all locks, with what is wrong at its head.
 
 use lockkeeper_monitor::alerts::Alert;
-use lockkeeper_monitor::{Moment, State};
+use lockkeeper_monitor::{MonitorState, TimePoint};
 
-use super::listing::Listing;
+use super::listing::ListFilter;
 use super::numbers::numbers;
 use super::problems::Problems;
 use super::row::row;
-use crate::output::{Marks, Orders};
+use crate::output::{LockMarks, OrderCommands};
 
 /// Returns the main part of the page. Some browsers take a table that is not laid out as one for no table: it says its
 /// roles.
-pub(super) fn overview(state: &State, firing: &[Alert], orders: &Orders, asked: &Listing, now: Moment) -> String {
-    let marks = Marks::new(state, firing);
+pub(super) fn overview(
+    state: &MonitorState,
+    firing: &[Alert],
+    orders: &OrderCommands,
+    asked: &ListFilter,
+    now: TimePoint,
+) -> String {
+    let marks = LockMarks::new(state, firing);
     let problems = Problems::new(state, firing, orders, now);
     let listed = asked.choose(&state.model, now, |name| marks.has(name));
     let rows: String = listed.locks.iter().map(|(name, lock)| row(name, Some(lock), &marks, now)).collect();

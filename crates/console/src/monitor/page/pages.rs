@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 
-use super::live::Live;
+use super::live::LivePages;
 use crate::monitor::operate::{Operating, Peer, door, told_of};
 use crate::monitor::view::View;
 
 #[derive(Debug)]
 pub(crate) struct Pages {
     pub(super) view: Arc<View>,
-    pub(super) live: Live,
+    pub(super) live: LivePages,
     /// What carries out orders, if it was started to.
     operating: Option<Arc<Operating>>,
 }
@@ -20,7 +20,7 @@ impl Pages {
     /// Shows what is known of a service. What pages are told is named by this number, which no other monitor at this
     /// place may have.
     pub(crate) fn new(view: Arc<View>, epoch: u64, operating: Option<Arc<Operating>>) -> Self {
-        Self { view, live: Live::new(epoch), operating }
+        Self { view, live: LivePages::new(epoch), operating }
     }
 
     /// The way to log in or out; nothing where no orders are carried out.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{Arrow, Depicted, Layout, Picture, Reading, Rectangle, Says, Side};
+use lockkeeper_monitor::{Arrow, Depicted, PictureLayout, ReadingDirection, Rectangle, Says, Side, WaitPicture};
 
 use super::contender::named;
 use super::escaped::Escaped;
@@ -15,10 +15,16 @@ const PADDING: f64 = 9.0;
 const SECOND: f64 = 0.885;
 
 /// Draws a picture twice; `number` is its number on the page, `words` says the same.
-pub(super) fn drawn(picture: &Picture, number: usize, words: &str, kind_of: &dyn Fn(&QueueName) -> String) -> String {
-    let one = |reading, class: &str| draw(picture, &Layout::new(picture, reading), class, number, words, kind_of);
-    let mut text = one(Reading::Across, "w");
-    text += &one(Reading::Down, "t");
+pub(super) fn drawn(
+    picture: &WaitPicture,
+    number: usize,
+    words: &str,
+    kind_of: &dyn Fn(&QueueName) -> String,
+) -> String {
+    let one =
+        |reading, class: &str| draw(picture, &PictureLayout::new(picture, reading), class, number, words, kind_of);
+    let mut text = one(ReadingDirection::Across, "w");
+    text += &one(ReadingDirection::Down, "t");
     text += "<p class=\"key\">Round: a program. Square: a lock. Dashed: waits for. Solid: held by.";
     if picture.arrows.iter().any(|arrow| arrow.says == Says::Ahead) {
         text += " Dotted: ahead in its queue.";
@@ -27,8 +33,8 @@ pub(super) fn drawn(picture: &Picture, number: usize, words: &str, kind_of: &dyn
 }
 
 fn draw(
-    picture: &Picture,
-    layout: &Layout,
+    picture: &WaitPicture,
+    layout: &PictureLayout,
     class: &str,
     number: usize,
     words: &str,

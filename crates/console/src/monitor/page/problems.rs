@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::alerts::{Alert, Finding};
-use lockkeeper_monitor::{Judged, KnownLock, Moment, Picture, State, Verdict};
+use lockkeeper_monitor::alerts::{Alert, AlertFinding};
+use lockkeeper_monitor::{DeadlockVerdict, Judged, KnownLock, MonitorState, TimePoint, WaitPicture};
 
 use super::contender::named;
 use super::escaped::{Escaped, QueryValue, aged, lasting, remaining, thousands};
@@ -13,7 +13,7 @@ use super::picture::drawn;
 use super::row::used_as;
 use crate::monitor::operate::of_way_out;
 use crate::output::known::{self, locks_of, told_deadlocks};
-use crate::output::{Deadlock, Headline, Orders, brief, summary, tag};
+use crate::output::{DeadlockReport, Headline, OrderCommands, brief, summary, tag};
 
 /// How many are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 20;
@@ -26,7 +26,7 @@ pub(super) struct Problems {
 
 impl Problems {
     /// Collects what is wrong, the worst first.
-    pub(super) fn new(state: &State, firing: &[Alert], orders: &Orders, now: Moment) -> Self {
+    pub(super) fn new(state: &MonitorState, firing: &[Alert], orders: &OrderCommands, now: TimePoint) -> Self {
         let mut problems = Self::default();
         let (sure, unsure) = told_deadlocks(state);
         let of_deadlocks = |judged: &Judged, problems: &mut Self| {
@@ -59,19 +59,19 @@ impl Problems {
     }
 }
 
-pub(super) fn of_one(state: &State, lock: &QueueName, orders: &Orders, now: Moment) -> String {
+pub(super) fn of_one(state: &MonitorState, lock: &QueueName, orders: &OrderCommands, now: TimePoint) -> String {
     let has_part =
-        |judged: &&Judged| judged.verdict != Verdict::Unconfirmed && locks_of(judged).any(|part| part == *lock);
+        |judged: &&Judged| judged.verdict != DeadlockVerdict::Unconfirmed && locks_of(judged).any(|part| part == *lock);
     let found = state.deadlocks.iter().filter(has_part).take(SHOWN_MAX).enumerate();
     found.map(|(number, judged)| deadlock(state, judged, orders, number, now)).collect()
 }
 
 /// A deadlock: its picture, its chain in words, how sure it is, and the way out.
-fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now: Moment) -> String {
-    let told = Deadlock::new(judged, orders, now.boot, now.unix);
+fn deadlock(state: &MonitorState, judged: &Judged, orders: &OrderCommands, number: usize, now: TimePoint) -> String {
+    let told = DeadlockReport::new(judged, orders, now.boot, now.unix);
     let (mild, tag, word) = match judged.verdict {
-        Verdict::Known => ("", 'b', "deadlock".to_owned()),
-        Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", ends(judged, left, now))),
+        DeadlockVerdict::Known => ("", 'b', "deadlock".to_owned()),
+        DeadlockVerdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", ends(judged, left, now))),
         _ => (" mild", 'w', "possible deadlock".to_owned()),
     };
     let since = aged(now.boot.saturating_duration_since(judged.since), now);
@@ -82,7 +82,7 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
     let known = |name: &QueueName| state.model.locks().get(name);
     let waiters = |name: &QueueName| known(name).map_or(0, |lock| lock.waiters().count());
     let chain: Vec<String> = told.chain().collect();
-    if let Some(picture) = Picture::of_deadlock(&judged.deadlock, waiters) {
+    if let Some(picture) = WaitPicture::of_deadlock(&judged.deadlock, waiters) {
         let kind_of = |name: &QueueName| known(name).map(used_as).unwrap_or_default();
         card += &drawn(&picture, number, &chain.join(" "), &kind_of);
     }
@@ -108,7 +108,7 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
 }
 
 /// What is left until a deadlock ends by itself, as it counts down.
-fn ends(judged: &Judged, left: Duration, now: Moment) -> String {
+fn ends(judged: &Judged, left: Duration, now: TimePoint) -> String {
     remaining(judged.deadlock.ends_unix.unwrap_or(now.unix + left), now.unix)
 }
 
@@ -121,8 +121,8 @@ fn waiting(count: usize) -> String {
     format!("{} {}", thousands(count), if count == 1 { "waits" } else { "wait" })
 }
 
-fn of_service(alert: &Alert, now: Moment) -> Option<String> {
-    let Finding::Unreachable(trouble) = &alert.finding else { return None };
+fn of_service(alert: &Alert, now: TimePoint) -> Option<String> {
+    let AlertFinding::Unreachable(trouble) = &alert.finding else { return None };
     let since = lasting(alert.began_unix, now.unix);
     Some(format!(
         "<article class=\"card problem\"><h3><span class=\"tag b\">unreachable</span> The service cannot be asked, \
@@ -131,23 +131,23 @@ fn of_service(alert: &Alert, now: Moment) -> Option<String> {
     ))
 }
 
-fn of_lock(alert: &Alert, now: Moment) -> Option<String> {
+fn of_lock(alert: &Alert, now: TimePoint) -> Option<String> {
     let who = |holder: &lockkeeper::ContenderInfo| {
         let (who, rest) = named(holder);
         Escaped(format!("{who} {rest}").trim_end()).to_string()
     };
     let words = match &alert.finding {
         // A separate card tells of these.
-        Finding::Deadlock(_) | Finding::Unreachable(_) => return None,
-        Finding::Held { holder, since_unix, waiters, .. } => {
+        AlertFinding::Deadlock(_) | AlertFinding::Unreachable(_) => return None,
+        AlertFinding::Held { holder, since_unix, waiters, .. } => {
             let since = lasting(*since_unix, now.unix);
             format!("held by {} for {since} or longer; {}", who(holder), waiting(*waiters))
         }
-        Finding::Waiters { waiters, .. } => format!("{} for it", waiting(*waiters)),
-        Finding::Lost { losses } => {
+        AlertFinding::Waiters { waiters, .. } => format!("{} for it", waiting(*waiters)),
+        AlertFinding::Lost { losses } => {
             format!("{} holders have lost it in the last ten minutes: they died, or were cut off", thousands(*losses))
         }
-        Finding::Jeopardy { holder, since_unix, timeout, .. } => format!(
+        AlertFinding::Jeopardy { holder, since_unix, timeout, .. } => format!(
             "held by {}, which has given no sign of life for {}; after {} it loses the lock",
             who(holder),
             lasting(*since_unix, now.unix),
@@ -166,7 +166,7 @@ fn of_lock(alert: &Alert, now: Moment) -> Option<String> {
 }
 
 /// A lock that is frozen while contenders wait for it.
-fn frozen(name: &QueueName, lock: &KnownLock, now: Moment) -> Option<String> {
+fn frozen(name: &QueueName, lock: &KnownLock, now: TimePoint) -> Option<String> {
     let (freezer, reason, waiters) = known::frozen(lock)?;
     let (since, name) = (aged(freezer.age(now), now), name.as_str());
     Some(format!(
@@ -187,9 +187,9 @@ mod tests {
 
     use super::*;
 
-    const NOW: Moment = Moment { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
+    const NOW: TimePoint = TimePoint { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
 
-    fn card(about: About, finding: Finding) -> Option<String> {
+    fn card(about: About, finding: AlertFinding) -> Option<String> {
         of_lock(&Alert::new(about, finding, Duration::from_secs(900)), NOW)
     }
 
@@ -207,20 +207,20 @@ mod tests {
         let since = "<time data-at=\"640000\">6m00s</time>";
         // What was found at the last judgement may be a second old.
         let at_least = Duration::from_secs(359);
-        let held = Finding::Held { holder: holder(), at_least, since_unix, waiters: 2 };
+        let held = AlertFinding::Held { holder: holder(), at_least, since_unix, waiters: 2 };
         let words = format!("held by &lt;7&gt; for {since} or longer; 2 wait");
         assert_told(card(About::Held(lock.clone(), id.clone()), held), "held long", &words);
-        let many = Finding::Waiters { waiters: 1_200, holder: None };
+        let many = AlertFinding::Waiters { waiters: 1_200, holder: None };
         assert_told(card(About::Waiters(lock.clone()), many), "long queue", "1,200 wait for it");
         let lost = "3 holders have lost it in the last ten minutes: they died, or were cut off";
-        assert_told(card(About::Lost(lock.clone()), Finding::Lost { losses: 3 }), "lost often", lost);
+        assert_told(card(About::Lost(lock.clone()), AlertFinding::Lost { losses: 3 }), "lost often", lost);
         let timeout = Duration::from_secs(600);
-        let silent = Finding::Jeopardy { holder: holder(), silent: at_least, since_unix, timeout };
+        let silent = AlertFinding::Jeopardy { holder: holder(), silent: at_least, since_unix, timeout };
         let words =
             format!("held by &lt;7&gt;, which has given no sign of life for {since}; after 10m00s it loses the lock");
         assert_told(card(About::Jeopardy(lock.clone(), id), silent), "no sign of life", &words);
-        let said = Finding::Said("a/b: <3> holders have lost it".to_owned());
+        let said = AlertFinding::Said("a/b: <3> holders have lost it".to_owned());
         assert_told(card(About::Lost(lock), said), "lost often", "a/b: &lt;3&gt; holders have lost it");
-        assert_eq!(card(About::Unreachable, Finding::Unreachable("refused".to_owned())), None);
+        assert_eq!(card(About::Unreachable, AlertFinding::Unreachable("refused".to_owned())), None);
     }
 }

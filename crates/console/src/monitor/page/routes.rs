@@ -12,14 +12,14 @@ use serde::Deserialize;
 
 use super::escaped::{Escaped, QueryValue};
 use super::frame::{Frame, answer, file, freshness};
-use super::listing::Listing;
+use super::listing::ListFilter;
 use super::pages::Pages;
 use super::stream::stream;
 use super::{lock, overview};
 use crate::monitor::operate::Peer;
-use crate::monitor::plain::Asked;
+use crate::monitor::plain::PlainQuery;
 
-type Shared = State<Arc<Pages>>;
+type PagesState = State<Arc<Pages>>;
 
 /// The paths of the page, all of one depth: its links are relative, so that it works behind any prefix of a proxy.
 pub(crate) fn routes(pages: Arc<Pages>) -> Router {
@@ -33,7 +33,7 @@ pub(crate) fn routes(pages: Arc<Pages>) -> Router {
 }
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct LockQuery {
     name: String,
     /// Which outcome of an order is to be told with it.
     told: Option<u64>,
@@ -41,16 +41,16 @@ struct Named {
 
 /// From where on a page is told, and of which lock.
 #[derive(Debug, Deserialize)]
-struct Watching {
+struct StreamQuery {
     from: String,
     name: Option<String>,
 }
 
 async fn list(
-    State(pages): Shared,
+    State(pages): PagesState,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Asked(asked): Asked<Listing>,
+    PlainQuery(asked): PlainQuery<ListFilter>,
 ) -> Response {
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (firing, door) = (pages.view.alerting.firing(), pages.door(peer, &headers));
@@ -63,10 +63,10 @@ async fn list(
 }
 
 async fn one(
-    State(pages): Shared,
+    State(pages): PagesState,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Asked(Named { name, told }): Asked<Named>,
+    PlainQuery(LockQuery { name, told }): PlainQuery<LockQuery>,
 ) -> Response {
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (lock, firing) = (QueueName::new(&name), pages.view.alerting.firing());
@@ -89,8 +89,8 @@ async fn one(
     answer(status, page)
 }
 
-async fn live(State(pages): Shared, headers: HeaderMap, Asked(asked): Asked<Watching>) -> Response {
-    let Watching { from, name } = asked;
+async fn live(State(pages): PagesState, headers: HeaderMap, PlainQuery(asked): PlainQuery<StreamQuery>) -> Response {
+    let StreamQuery { from, name } = asked;
     let lock = match name.map(|name| QueueName::new(&name)).transpose() {
         Ok(lock) => lock,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{KnownLock, Moment};
+use lockkeeper_monitor::{KnownLock, TimePoint};
 
 use super::contender::{held_for, named};
 use super::escaped::{Escaped, QueryValue, aged, row_id, thousands};
 use crate::output::known::{NAMED_MAX, freezer, longest_hold, oldest_wait, shown_kind};
-use crate::output::{Mark, Marks};
+use crate::output::{LockMark, LockMarks};
 
 /// As many waiters have the longest bar; the bar of half as many is four fifths of it.
 const BAR_WAITERS: f64 = 1_000.0;
@@ -24,10 +24,10 @@ const COLUMNS: [&str; 5] = [
     "class=\"num\" data-l=\"oldest wait\"",
 ];
 
-pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now: Moment) -> String {
+pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &LockMarks, now: TimePoint) -> String {
     let (id, link, shown) = (row_id(lock_name), QueryValue(lock_name.as_str()), Escaped(lock_name.as_str()));
-    let mark = lock.map_or(Mark::None, |lock| marks.of(lock_name, lock));
-    let hit = if mark == Mark::Deadlock { " class=\"hit\"" } else { "" };
+    let mark = lock.map_or(LockMark::None, |lock| marks.of(lock_name, lock));
+    let hit = if mark == LockMark::Deadlock { " class=\"hit\"" } else { "" };
     let mut name = format!("<a class=\"name\" href=\"lock?name={link}\">{shown}</a>");
     let cells = match lock {
         None => ["", "<span class=\"sub\">free</span>", "–", "0", "–"].map(str::to_owned),
@@ -44,7 +44,7 @@ pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &Marks
 }
 
 /// What stands behind the name of a lock: its kind, its holders, how long it is held, how many wait, for how long.
-fn cells(lock: &KnownLock, now: Moment) -> [String; 5] {
+fn cells(lock: &KnownLock, now: TimePoint) -> [String; 5] {
     let kind = format!("<span class=\"tag n\">{}</span>", used_as(lock));
     [kind, holders(lock), holding(lock, now), bar(lock.waiters().count()), waiting(lock, now)]
 }
@@ -53,23 +53,23 @@ pub(super) fn used_as(lock: &KnownLock) -> String {
     shown_kind(lock, "read/write")
 }
 
-fn tagged(mark: Mark) -> String {
+fn tagged(mark: LockMark) -> String {
     let (class, words) = match mark {
-        Mark::None => return String::new(),
-        Mark::Frozen => ('i', "frozen"),
-        Mark::Told(words) => ('w', words),
-        Mark::Deadlock => ('b', "deadlock"),
+        LockMark::None => return String::new(),
+        LockMark::Frozen => ('i', "frozen"),
+        LockMark::Told(words) => ('w', words),
+        LockMark::Deadlock => ('b', "deadlock"),
     };
     format!(" <span class=\"tag {class}\">{words}</span>")
 }
 
 /// For how long it is held by the one that holds it longest.
-pub(super) fn holding(lock: &KnownLock, now: Moment) -> String {
+pub(super) fn holding(lock: &KnownLock, now: TimePoint) -> String {
     longest_hold(lock, now).map_or_else(|| "–".to_owned(), |held| held_for(held, now))
 }
 
 /// For how long its oldest waiter waits.
-pub(super) fn waiting(lock: &KnownLock, now: Moment) -> String {
+pub(super) fn waiting(lock: &KnownLock, now: TimePoint) -> String {
     oldest_wait(lock, now).map_or_else(|| "–".to_owned(), |age| aged(age, now))
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use super::live::Telling;
+use super::live::PageEvents;
 use super::pages::Pages;
 
 /// After which time without news a comment is sent, so that proxies keep the connection, and a page that is gone is
@@ -32,16 +32,16 @@ pub(super) fn news(position: &str, json: &str) -> Bytes {
 }
 
 /// A page that is open somewhere.
-struct Page {
+struct PageStream {
     pages: Arc<Pages>,
     /// The lock that it shows; the list of all if it is none.
     lock: Option<QueueName>,
     /// What it is told first; within, `None` if it has to load anew.
-    first: Option<Option<Arc<Telling>>>,
-    receiver: Receiver<Arc<Telling>>,
+    first: Option<Option<Arc<PageEvents>>>,
+    receiver: Receiver<Arc<PageEvents>>,
 }
 
-impl Drop for Page {
+impl Drop for PageStream {
     fn drop(&mut self) {
         if let Some(lock) = &self.lock {
             self.pages.live.close(lock);
@@ -52,7 +52,7 @@ impl Drop for Page {
 /// Answers with what a page is to know that knows everything up to a position.
 pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<QueueName>) -> Response {
     let (first, receiver) = pages.live.open(&pages.view, position, lock.as_ref());
-    let page = Page { pages, lock, first: Some(first), receiver };
+    let page = PageStream { pages, lock, first: Some(first), receiver };
     let events = unfold(page, async |mut page| {
         let event = page.next().await?;
         Some((Ok::<_, Infallible>(event), page))
@@ -63,7 +63,7 @@ pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<QueueName>)
     ([of_events, no_store], [at_once], Body::from_stream(events)).into_response()
 }
 
-impl Page {
+impl PageStream {
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             return Some(first.map_or(LOAD_ANEW, |telling| self.event(&telling)));
@@ -76,7 +76,7 @@ impl Page {
         }
     }
 
-    fn event(&self, telling: &Telling) -> Bytes {
+    fn event(&self, telling: &PageEvents) -> Bytes {
         let news = match &self.lock {
             _ if telling.is_anew => None,
             None => telling.list.as_ref(),

@@ -2,19 +2,19 @@
 //! like one.
 
 use lockkeeper::{Finding, Severity};
-use lockkeeper_monitor::{self as monitor, Judged, Snapshot, Verdict};
+use lockkeeper_monitor::{self as monitor, DeadlockVerdict, Judged, ServiceSnapshot};
 use serde::Serialize;
 
-use super::{Deadlock, waiting};
+use super::{DeadlockReport, waiting};
 use crate::output::text::one_line;
-use crate::output::way_out::{Orders, shell_line};
+use crate::output::way_out::{OrderCommands, shell_line};
 
 /// The deadlocks of a service.
 #[derive(Debug, Serialize)]
 pub struct Deadlocks {
     service: String,
-    deadlocks: Vec<Deadlock>,
-    frozen: Vec<Frozen>,
+    deadlocks: Vec<DeadlockReport>,
+    frozen: Vec<FrozenRow>,
     /// How bad each deadlock is.
     #[serde(skip)]
     severities: Vec<Severity>,
@@ -22,7 +22,7 @@ pub struct Deadlocks {
 
 /// A lock that no waiter is granted until it is thawed.
 #[derive(Debug, Serialize)]
-struct Frozen {
+struct FrozenRow {
     lock: String,
     reason: String,
     waiters: usize,
@@ -31,16 +31,19 @@ struct Frozen {
 
 impl Deadlocks {
     /// Describes the deadlocks of a snapshot, with the orders that end them.
-    pub fn new(service: String, snapshot: &Snapshot, judged: &[Judged], orders: &Orders) -> Self {
+    pub fn new(service: String, snapshot: &ServiceSnapshot, judged: &[Judged], orders: &OrderCommands) -> Self {
         let now_unix = snapshot.ended_unix;
         let frozen = |frozen: monitor::Frozen| {
             let lock = frozen.lock.as_str().to_owned();
             let command = orders.order(&["thaw"], &lock);
-            Frozen { lock, reason: frozen.reason, waiters: frozen.waiters, command }
+            FrozenRow { lock, reason: frozen.reason, waiters: frozen.waiters, command }
         };
         Self {
             service,
-            deadlocks: judged.iter().map(|judged| Deadlock::new(judged, orders, snapshot.ended, now_unix)).collect(),
+            deadlocks: judged
+                .iter()
+                .map(|judged| DeadlockReport::new(judged, orders, snapshot.ended, now_unix))
+                .collect(),
             frozen: snapshot.frozen().into_iter().map(frozen).collect(),
             severities: judged.iter().map(|judged| severity(judged.verdict)).collect(),
         }
@@ -49,7 +52,7 @@ impl Deadlocks {
     /// Returns the deadlocks as what `doctor` finds, each with its way out. One that is known is an error, one that
     /// ends by itself or was seen once a warning, and one of which too little is known a note.
     pub fn findings(&self) -> Vec<Finding> {
-        let finding = |(deadlock, &severity): (&Deadlock, &Severity)| {
+        let finding = |(deadlock, &severity): (&DeadlockReport, &Severity)| {
             let links = (1..).zip(deadlock.chain()).map(|(number, sentence)| format!("{number}. {sentence}"));
             let what = format!("{}: {}", deadlock.headline, links.collect::<Vec<_>>().join("; "));
             Finding::new(severity, what, deadlock.way_out.lines().join(": "))
@@ -70,7 +73,7 @@ impl Deadlocks {
         if self.deadlocks.is_empty() {
             lines.push("no deadlock".to_owned());
         }
-        for Frozen { lock, reason, waiters, command } in &self.frozen {
+        for FrozenRow { lock, reason, waiters, command } in &self.frozen {
             lines.push(one_line(&format!("{lock} is frozen, and {} behind it: {reason}", waiting(*waiters))));
             lines.push(format!("    {}", shell_line(command)));
         }
@@ -78,10 +81,10 @@ impl Deadlocks {
     }
 }
 
-const fn severity(verdict: Verdict) -> Severity {
+const fn severity(verdict: DeadlockVerdict) -> Severity {
     match verdict {
-        Verdict::Known => Severity::Error,
-        Verdict::EndsSoon(_) | Verdict::Unconfirmed => Severity::Warning,
+        DeadlockVerdict::Known => Severity::Error,
+        DeadlockVerdict::EndsSoon(_) | DeadlockVerdict::Unconfirmed => Severity::Warning,
         _ => Severity::Note,
     }
 }

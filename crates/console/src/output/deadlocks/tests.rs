@@ -2,7 +2,7 @@
 
 use lockkeeper::backend::{Flow, ProcessId, Ticket};
 use lockkeeper::{Answers, ContenderId, FencingToken, Mode, Owner, QueueName};
-use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, SeenLock, Snapshot, find};
+use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, ObservedLock, ServiceSnapshot, find};
 
 use super::*;
 
@@ -21,19 +21,19 @@ fn contender(number: u64, mode: Mode, process: u64, flow: &str) -> ContenderInfo
     info
 }
 
-fn lock(name: &str, contenders: Vec<ContenderInfo>) -> SeenLock {
-    SeenLock::new(QueueName::new(name).unwrap(), contenders, None)
+fn lock(name: &str, contenders: Vec<ContenderInfo>) -> ObservedLock {
+    ObservedLock::new(QueueName::new(name).unwrap(), contenders, None)
 }
 
 /// What two looks at these locks show.
-fn seen_twice(locks: &[SeenLock]) -> Deadlocks {
+fn seen_twice(locks: &[ObservedLock]) -> Deadlocks {
     let mut confirmation = Confirmation::default();
     let mut at = BootInstant::from_nanos(0);
     let mut found = None;
     for _ in 0..2 {
-        let snapshot = Snapshot::new(locks.to_vec(), at, at, NOW);
+        let snapshot = ServiceSnapshot::new(locks.to_vec(), at, at, NOW);
         let judged = confirmation.judge(&snapshot, find(&snapshot));
-        let orders = Orders::new(None, None);
+        let orders = OrderCommands::new(None, None);
         found = Some(Deadlocks::new("file:/x".to_owned(), &snapshot, &judged, &orders));
         at = at.saturating_add(CONFIRM_AFTER);
     }
@@ -41,7 +41,7 @@ fn seen_twice(locks: &[SeenLock]) -> Deadlocks {
 }
 
 /// Two flows of two processes that lock A and B in opposite orders.
-fn crossed(flows: [&str; 2]) -> Vec<SeenLock> {
+fn crossed(flows: [&str; 2]) -> Vec<ObservedLock> {
     let one = |number, process: u64, flow| contender(number, Mode::Mutex, process, flow);
     vec![
         lock("A", vec![one(1, 1, flows[0]), one(4, 2, flows[1])]),
@@ -141,8 +141,8 @@ fn a_contender_of_another_client_is_named_by_its_session_and_its_label_in_one_li
 #[test]
 fn what_was_seen_once_is_not_told_as_known() {
     let now = BootInstant::from_nanos(0);
-    let snapshot = Snapshot::new(crossed(["t1", "t2"]), now, now, NOW);
+    let snapshot = ServiceSnapshot::new(crossed(["t1", "t2"]), now, now, NOW);
     let judged = Confirmation::default().judge(&snapshot, find(&snapshot));
-    let text = Deadlocks::new("x".to_owned(), &snapshot, &judged, &Orders::new(None, None)).text();
+    let text = Deadlocks::new("x".to_owned(), &snapshot, &judged, &OrderCommands::new(None, None)).text();
     assert!(text.contains("\ndeadlock by the same task, not confirmed: it was seen once, so look again\n"), "{text}");
 }

@@ -4,10 +4,10 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::pen::{BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, cut, wrapped, written_columns};
+use super::pen::{BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, TextSide, columns, cut, wrapped, written_columns};
 use super::{list, question, queue, texts};
 use crate::output::brief;
-use crate::top::app::{App, Mode};
+use crate::top::app::{App, InputMode};
 use crate::top::problems::{Problem, Weight};
 
 /// What is drawn at least: less has no room for a lock and an order.
@@ -28,7 +28,7 @@ const LIST_KEYS: [&str; 2] = [
 const QUEUE_KEYS: [&str; 2] =
     ["esc back  p problems  r revoke  f freeze  t thaw  b break  ? help  q quit", "esc back  ? help  q quit"];
 
-struct Parts {
+struct ScreenParts {
     head: Rect,
     sum: Rect,
     problems: Rect,
@@ -38,7 +38,7 @@ struct Parts {
     keys: Rect,
 }
 
-impl Parts {
+impl ScreenParts {
     fn new(app: &App, area: Rect) -> Self {
         let mut top = area.y;
         let mut take = |lines: u16| {
@@ -80,10 +80,10 @@ pub(in crate::top) fn fit(app: &mut App, area: Rect) {
         return;
     }
     // A line has the names of the columns.
-    app.lines = usize::from(Parts::new(app, area).body.height.saturating_sub(1));
+    app.lines = usize::from(ScreenParts::new(app, area).body.height.saturating_sub(1));
     app.list.scroll(app.sight.rows.len(), app.lines);
     app.queue.scroll(app.sight.queue.len(), app.lines);
-    if let Mode::Problems(from) = &mut app.mode {
+    if let InputMode::Problems(from) = &mut app.mode {
         *from = (*from).min(texts::problem_lines(&app.sight.problems, area.width).len().saturating_sub(1));
     }
 }
@@ -95,11 +95,11 @@ pub(in crate::top) fn draw(frame: &mut Frame<'_>, app: &App) {
         pen.line(area, 0, &format!("{COLUMNS_MIN} x {LINES_MIN} at least"), PLAIN);
         return;
     }
-    let parts = Parts::new(app, area);
+    let parts = ScreenParts::new(app, area);
     head(&mut pen, parts.head, app);
     match app.mode {
-        Mode::Help => texts::help(&mut pen, below(area, parts.head)),
-        Mode::Problems(from) => texts::problems(&mut pen, below(area, parts.head), &app.sight.problems, from),
+        InputMode::Help => texts::help(&mut pen, below(area, parts.head)),
+        InputMode::Problems(from) => texts::problems(&mut pen, below(area, parts.head), &app.sight.problems, from),
         _ => {
             sum(&mut pen, parts.sum, app);
             problems(&mut pen, parts.problems, app);
@@ -111,7 +111,7 @@ pub(in crate::top) fn draw(frame: &mut Frame<'_>, app: &App) {
             keys(&mut pen, parts.keys, app);
         }
     }
-    if let Mode::Ask(asked) = &app.mode {
+    if let InputMode::Ask(asked) = &app.mode {
         let at = question::question(&mut pen, below(area, parts.head), asked);
         frame.set_cursor_position(at);
     }
@@ -128,9 +128,9 @@ fn head(pen: &mut Pen<'_>, area: Rect, app: &App) {
     let badge_width = columns(&badge.text).min(area.width / 2);
     let service_width = area.width.saturating_sub(11 + 1 + badge_width + 1);
     let cells = [
-        Cell { text: "Lockkeeper", width: 11, side: Side::Left, style: BOLD },
-        Cell { text: &app.service, width: service_width, side: Side::Left, style: PLAIN },
-        Cell { text: &badge.text, width: badge_width, side: Side::Right, style },
+        Cell { text: "Lockkeeper", width: 11, side: TextSide::Left, style: BOLD },
+        Cell { text: &app.service, width: service_width, side: TextSide::Left, style: PLAIN },
+        Cell { text: &badge.text, width: badge_width, side: TextSide::Right, style },
     ];
     pen.cells(area, 0, PLAIN, &cells);
 }
@@ -155,8 +155,8 @@ fn sum(pen: &mut Pen<'_>, area: Rect, app: &App) {
     let rest_width = columns(&rest).min(area.width / 2);
     let name_width = written_columns(lock.as_str()).min(area.width.saturating_sub(rest_width + 1)).max(8);
     let cells = [
-        Cell { text: lock.as_str(), width: name_width, side: Side::Left, style: BOLD },
-        Cell { text: &rest, width: area.width, side: Side::Left, style: PLAIN },
+        Cell { text: lock.as_str(), width: name_width, side: TextSide::Left, style: BOLD },
+        Cell { text: &rest, width: area.width, side: TextSide::Left, style: PLAIN },
     ];
     pen.cells(area, 0, PLAIN, &cells);
 }
@@ -206,7 +206,7 @@ pub(super) const fn style(weight: Weight) -> Style {
 
 /// What came of the last order or key, what is under way, or else how the list was chosen.
 fn status(app: &App) -> (String, Style) {
-    if matches!(app.mode, Mode::Filter) {
+    if matches!(app.mode, InputMode::Filter) {
         return (format!("filter: {}_", app.query.filter), BOLD);
     }
     if let Some(notice) = &app.notice {

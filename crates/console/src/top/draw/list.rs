@@ -3,10 +3,10 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::pen::{BAD, BOLD, CHOSEN, DIM, MILD, PLAIN, Pen, Side, table_row, written_columns};
-use crate::output::{Mark, brief};
+use super::pen::{BAD, BOLD, CHOSEN, DIM, MILD, PLAIN, Pen, TextSide, table_row, written_columns};
+use crate::output::{LockMark, brief};
 use crate::top::app::App;
-use crate::top::sight::Row;
+use crate::top::sight::LockLine;
 
 /// The columns of numbers, and that of the kind.
 const KIND_COLUMNS: u16 = 10;
@@ -40,14 +40,14 @@ pub(super) fn list(pen: &mut Pen<'_>, area: Rect, app: &App) {
     }
 }
 
-fn draw_row(pen: &mut Pen<'_>, area: Rect, at: u16, row: &Row, background: Style, name: u16) {
+fn draw_row(pen: &mut Pen<'_>, area: Rect, at: u16, row: &LockLine, background: Style, name: u16) {
     let waiting = row.waiters.to_string();
     let oldest = row.oldest.map_or_else(|| "-".to_owned(), brief);
     let (marked, style) = match row.mark {
-        Mark::Deadlock => (format!("deadlock: {}", row.holders), BAD),
-        Mark::Told(words) => (format!("{words}: {}", row.holders), MILD),
-        Mark::Frozen => (row.holders.clone(), MILD),
-        Mark::None => (row.holders.clone(), PLAIN),
+        LockMark::Deadlock => (format!("deadlock: {}", row.holders), BAD),
+        LockMark::Told(words) => (format!("{words}: {}", row.holders), MILD),
+        LockMark::Frozen => (row.holders.clone(), MILD),
+        LockMark::None => (row.holders.clone(), PLAIN),
     };
     let held = row.held.as_deref().unwrap_or("-");
     let texts = [row.lock.as_str(), &row.kind, &waiting, &oldest, held, &marked];
@@ -57,6 +57,6 @@ fn draw_row(pen: &mut Pen<'_>, area: Rect, at: u16, row: &Row, background: Style
 fn line(pen: &mut Pen<'_>, area: Rect, at: u16, background: Style, texts: [&str; 6], styles: [Style; 6], name: u16) {
     let left_out: &[usize] = if area.width < NARROW { &[1, 3] } else { &[] };
     let widths = [name, KIND_COLUMNS, WAITING_COLUMNS, AGE_COLUMNS, AGE_COLUMNS, area.width];
-    let sides = [Side::Left, Side::Left, Side::Right, Side::Right, Side::Right, Side::Left];
+    let sides = [TextSide::Left, TextSide::Left, TextSide::Right, TextSide::Right, TextSide::Right, TextSide::Left];
     pen.cells(area, at, background, &table_row(texts, widths, sides, styles, left_out));
 }

@@ -25,7 +25,7 @@ pub(super) struct Pen<'a> {
 
 /// Where a text stands in its room.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Side {
+pub(super) enum TextSide {
     Left,
     Right,
 }
@@ -35,7 +35,7 @@ pub(super) enum Side {
 pub(super) struct Cell<'a> {
     pub(super) text: &'a str,
     pub(super) width: u16,
-    pub(super) side: Side,
+    pub(super) side: TextSide,
     pub(super) style: Style,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Cell<'a> {
 pub(super) fn table_row<'a>(
     texts: [&'a str; 6],
     widths: [u16; 6],
-    sides: [Side; 6],
+    sides: [TextSide; 6],
     styles: [Style; 6],
     left_out: &[usize],
 ) -> Vec<Cell<'a>> {
@@ -58,7 +58,7 @@ impl<'a> Pen<'a> {
 
     /// Writes a text at the start of a row of `area`.
     pub(super) fn line(&mut self, area: Rect, row: u16, text: &str, style: Style) {
-        self.cells(area, row, PLAIN, &[Cell { text, width: area.width, side: Side::Left, style }]);
+        self.cells(area, row, PLAIN, &[Cell { text, width: area.width, side: TextSide::Left, style }]);
     }
 
     /// Writes texts side by side into a row of `area`, one column apart.
@@ -73,8 +73,8 @@ impl<'a> Pen<'a> {
             let room = (*width).min(area.right().saturating_sub(x));
             let text = cut(text, room);
             let pad = match side {
-                Side::Left => 0,
-                Side::Right => room.saturating_sub(columns(&text)),
+                TextSide::Left => 0,
+                TextSide::Right => room.saturating_sub(columns(&text)),
             };
             self.buffer.set_stringn(x + pad, y, &text, usize::from(room - pad), background.patch(*style));
             x = x.saturating_add(room).saturating_add(1);

@@ -2,7 +2,7 @@
 
 use ratatui::layout::{Position, Rect};
 
-use super::pen::{BAD, BOLD, Cell, DIM, PLAIN, Pen, Side, columns, cut, wrapped};
+use super::pen::{BAD, BOLD, Cell, DIM, PLAIN, Pen, TextSide, columns, cut, wrapped};
 use crate::top::question::Question;
 
 /// How wide it is at most.
@@ -27,8 +27,8 @@ pub(super) fn question(pen: &mut Pen<'_>, area: Rect, question: &Question) -> Po
     // In a low window what was seen and what is typed is more than what the order does.
     let upper = Rect { height: inside.height.saturating_sub(needed), ..inside };
     for (row, (name, value)) in (0..).zip(&seen) {
-        let name = Cell { text: name, width: NAME_COLUMNS, side: Side::Left, style: PLAIN };
-        let value = Cell { text: value, width: upper.width, side: Side::Left, style: BOLD };
+        let name = Cell { text: name, width: NAME_COLUMNS, side: TextSide::Left, style: PLAIN };
+        let value = Cell { text: value, width: upper.width, side: TextSide::Left, style: BOLD };
         pen.cells(upper, row, PLAIN, &[name, value]);
     }
     for (row, line) in (rows(seen.len()) + 1..).zip(&warning) {

@@ -3,9 +3,9 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::pen::{BOLD, CHOSEN, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, cut, table_row};
+use super::pen::{BOLD, CHOSEN, Cell, DIM, GOOD, MILD, PLAIN, Pen, TextSide, columns, cut, table_row};
 use crate::top::app::App;
-use crate::top::contender::{Contender, State};
+use crate::top::contender::{ContenderRow, QueueRole};
 
 /// The columns but those of the token, which is as wide as the longest, and of the name, which has the rest.
 const POSITION_COLUMNS: u16 = 4;
@@ -30,9 +30,9 @@ pub(super) fn queue(pen: &mut Pen<'_>, area: Rect, details: Rect, app: &App) {
         let background = if app.queue.chosen() == Some(&one.key) { CHOSEN } else { PLAIN };
         let position = one.position.to_string();
         let state = match one.state {
-            State::Holds => GOOD,
-            State::Freezes => MILD,
-            State::Waits => PLAIN,
+            QueueRole::Holds => GOOD,
+            QueueRole::Freezes => MILD,
+            QueueRole::Waits => PLAIN,
         };
         let texts = [&position, one.state.as_str(), one.mode, &one.since, token, &one.who];
         line(pen, area, at, background, texts, [PLAIN, state, PLAIN, PLAIN, PLAIN, PLAIN], token_columns);
@@ -42,7 +42,7 @@ pub(super) fn queue(pen: &mut Pen<'_>, area: Rect, details: Rect, app: &App) {
     }
 }
 
-fn token(one: &Contender) -> String {
+fn token(one: &ContenderRow) -> String {
     one.token.map_or_else(|| "-".to_owned(), |token| token.to_string())
 }
 
@@ -60,8 +60,8 @@ fn draw_details(pen: &mut Pen<'_>, area: Rect, app: &App) {
     let (mut row, mut held_back): (u16, Option<&str>) = (1, None);
     let mut write = |row: &mut u16, left: &str, right: Option<&str>| {
         let width = if right.is_some() { half.saturating_sub(1) } else { area.width };
-        let mut cells = vec![Cell { text: left, width, side: Side::Left, style: PLAIN }];
-        cells.extend(right.map(|text| Cell { text, width: half, side: Side::Left, style: PLAIN }));
+        let mut cells = vec![Cell { text: left, width, side: TextSide::Left, style: PLAIN }];
+        cells.extend(right.map(|text| Cell { text, width: half, side: TextSide::Left, style: PLAIN }));
         pen.cells(area, *row, PLAIN, &cells);
         *row += 1;
     };
@@ -93,6 +93,6 @@ fn line(
 ) {
     let left_out: &[usize] = if area.width < NARROW { &[2] } else { &[] };
     let widths = [POSITION_COLUMNS, STATE_COLUMNS, MODE_COLUMNS, SINCE_COLUMNS, token_columns, area.width];
-    let sides = [Side::Right, Side::Left, Side::Left, Side::Right, Side::Left, Side::Left];
+    let sides = [TextSide::Right, TextSide::Left, TextSide::Left, TextSide::Right, TextSide::Left, TextSide::Left];
     pen.cells(area, at, background, &table_row(texts, widths, sides, styles, left_out));
 }

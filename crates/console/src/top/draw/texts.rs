@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::frame::style;
-use super::pen::{BOLD, Cell, DIM, PLAIN, Pen, Side, wrapped};
+use super::pen::{BOLD, Cell, DIM, PLAIN, Pen, TextSide, wrapped};
 use crate::top::problems::Problem;
 
 /// The keys, and what they do.
@@ -32,8 +32,8 @@ pub(super) fn help(pen: &mut Pen<'_>, area: Rect) {
     pen.line(area, 0, "Keys", BOLD);
     for (row, (key, text)) in (1..).zip(HELP) {
         let cells = [
-            Cell { text: key, width: KEY_COLUMNS, side: Side::Left, style: BOLD },
-            Cell { text, width: area.width, side: Side::Left, style: PLAIN },
+            Cell { text: key, width: KEY_COLUMNS, side: TextSide::Left, style: BOLD },
+            Cell { text, width: area.width, side: TextSide::Left, style: PLAIN },
         ];
         pen.cells(area, row, PLAIN, &cells);
     }

@@ -1,8 +1,8 @@
 //! Tests of keys: the cursor, the filter, the order, the ways back.
 
 use super::scene::{Scene, contender, granted, mutex, name};
-use crate::top::app::{Effect, Mode};
-use crate::top::input::{Input, Key};
+use crate::top::app::{AppEffect, InputMode};
+use crate::top::input::{KeyPress, TerminalInput};
 
 /// Locks with 3, 2 and 1 waiters.
 fn scene() -> Scene {
@@ -26,8 +26,8 @@ fn the_busiest_is_first_until_a_lock_is_chosen_which_keeps_its_line_then() {
     assert_eq!(names(&mut scene), "a b c");
     scene.queue("c", &[granted(8, 3), mutex(9), mutex(10), mutex(11), mutex(12)]);
     assert_eq!(names(&mut scene), "c a b");
-    scene.key(Key::Down);
-    scene.key(Key::Down);
+    scene.key(KeyPress::Down);
+    scene.key(KeyPress::Down);
     assert_eq!(scene.app.list.chosen(), Some(&name("a")));
     scene.queue("a", &[granted(1, 1)]);
     assert_eq!(names(&mut scene), "c a b");
@@ -36,7 +36,7 @@ fn the_busiest_is_first_until_a_lock_is_chosen_which_keeps_its_line_then() {
     assert!(scene.rows()[1].ends_with("free"));
     scene.queue("b", &[]);
     assert_eq!(names(&mut scene), "c a");
-    scene.key(Key::Escape);
+    scene.key(KeyPress::Escape);
     assert_eq!(names(&mut scene), "c");
 }
 
@@ -68,21 +68,21 @@ fn a_filter_finds_names_hosts_and_programs_and_escape_takes_it_back() {
     scene.keys("/B");
     assert_eq!(names(&mut scene), "a b c", "each has a backup.sh");
     assert_eq!(scene.status(), "filter: B_");
-    scene.key(Key::Clear);
+    scene.key(KeyPress::Clear);
     scene.keys("web-7");
     assert_eq!(names(&mut scene), "b");
-    scene.key(Key::Backspace);
+    scene.key(KeyPress::Backspace);
     scene.keys("x");
     assert!(scene.screen().iter().any(|line| line == "no lock is in use that the filter asks for"));
-    scene.key(Key::Backspace);
+    scene.key(KeyPress::Backspace);
     scene.keys("1\n");
     assert_eq!((names(&mut scene), scene.status()), ("a".to_owned(), "sorted by waiters, filter: web-1".to_owned()));
-    scene.key(Key::Escape);
+    scene.key(KeyPress::Escape);
     assert_eq!(names(&mut scene), "a b c");
-    scene.app.handle(Input::Pasted("q\ny".to_owned()));
-    assert!(matches!(scene.app.mode, Mode::Browse) && scene.app.query.filter.is_empty());
+    scene.app.handle(TerminalInput::Pasted("q\ny".to_owned()));
+    assert!(matches!(scene.app.mode, InputMode::Browse) && scene.app.query.filter.is_empty());
     scene.keys("/");
-    scene.app.handle(Input::Pasted("web-8\nq".to_owned()));
+    scene.app.handle(TerminalInput::Pasted("web-8\nq".to_owned()));
     assert_eq!(names(&mut scene), "c");
 }
 
@@ -90,8 +90,8 @@ fn a_filter_finds_names_hosts_and_programs_and_escape_takes_it_back() {
 fn the_chosen_contender_stays_chosen_when_others_leave_and_none_takes_its_place() {
     let mut scene = scene();
     scene.keys("j\nj");
-    scene.key(Key::Down);
-    scene.key(Key::Down);
+    scene.key(KeyPress::Down);
+    scene.key(KeyPress::Down);
     assert_eq!(scene.app.chosen_contender().map(|one| one.who.as_str()), Some("web-3 pid 4003 backup.sh"));
     scene.queue("a", &[granted(2, 9), mutex(3), mutex(4)]);
     scene.screen();
@@ -101,7 +101,7 @@ fn the_chosen_contender_stays_chosen_when_others_leave_and_none_takes_its_place(
     assert!(scene.app.chosen_contender().is_none());
     scene.queue("a", &[]);
     assert!(scene.screen().iter().any(|line| line == "nothing holds it, and nothing waits for it"));
-    scene.key(Key::Backspace);
+    scene.key(KeyPress::Backspace);
     assert_eq!(names(&mut scene), "a b c");
 }
 
@@ -113,14 +113,14 @@ fn a_long_list_scrolls_by_lines_and_pages_and_is_cut_with_the_count_of_all() {
     }
     let rows = scene.rows();
     assert_eq!((rows.len(), scene.status().as_str()), (19, "sorted by waiters, 500 of 600"));
-    scene.key(Key::Down);
-    scene.key(Key::PageDown);
+    scene.key(KeyPress::Down);
+    scene.key(KeyPress::PageDown);
     assert!(scene.rows()[18].starts_with("lock-018"));
-    scene.key(Key::PageDown);
+    scene.key(KeyPress::PageDown);
     assert!(scene.rows()[18].starts_with("lock-036"));
-    scene.key(Key::Last);
+    scene.key(KeyPress::Last);
     assert!(scene.rows()[18].starts_with("lock-499"));
-    scene.key(Key::First);
+    scene.key(KeyPress::First);
     assert!(scene.rows()[0].starts_with("lock-000"));
 }
 
@@ -129,12 +129,12 @@ fn quit_interrupt_suspend_and_redraw_are_left_to_the_terminal_in_every_state() {
     for keys in ["", "j\n", "p", "?", "jr", "jb", "/x"] {
         let mut scene = scene();
         scene.keys(keys);
-        assert_eq!(scene.key(Key::Interrupt), Some(Effect::Interrupt), "{keys}");
-        assert_eq!(scene.key(Key::Suspend), Some(Effect::Suspend), "{keys}");
-        assert_eq!(scene.key(Key::Redraw), Some(Effect::Redraw), "{keys}");
+        assert_eq!(scene.key(KeyPress::Interrupt), Some(AppEffect::Interrupt), "{keys}");
+        assert_eq!(scene.key(KeyPress::Suspend), Some(AppEffect::Suspend), "{keys}");
+        assert_eq!(scene.key(KeyPress::Redraw), Some(AppEffect::Redraw), "{keys}");
     }
-    assert_eq!(scene().keys("q"), Some(Effect::Quit));
-    assert_eq!(scene().keys("j\nq"), Some(Effect::Quit));
+    assert_eq!(scene().keys("q"), Some(AppEffect::Quit));
+    assert_eq!(scene().keys("j\nq"), Some(AppEffect::Quit));
     let mut typing = scene();
     assert_eq!(typing.keys("/q"), None, "it is a letter of the filter");
 }
@@ -144,7 +144,7 @@ fn a_chosen_lock_beyond_the_rows_is_shown_as_it_is() {
     let mut scene = Scene::new();
     scene.queue("zz-calm", &[granted(1, 7)]);
     scene.screen();
-    scene.key(Key::Down);
+    scene.key(KeyPress::Down);
     for number in 10..600 {
         scene.queue(&format!("lock-{number:03}"), &[granted(number, 1), mutex(number + 1_000)]);
     }

@@ -4,7 +4,7 @@ use lockkeeper::{ContenderId, ContenderInfo, Mode, Revocation};
 
 use super::scene::{Scene, contender, granted, mutex, name, of_thread};
 use crate::top::app::Notice;
-use crate::top::input::Key;
+use crate::top::input::KeyPress;
 
 const LIST_KEYS: &str = "enter queue  / filter  s sort  p problems  r f t b orders  ? help  q quit";
 
@@ -50,7 +50,7 @@ fn a_service_without_locks_says_so_once_it_was_seen() {
         "no lock is in use",
     ];
     assert_screen(&mut scene, &head, &["sorted by waiters", LIST_KEYS]);
-    scene.state = lockkeeper_monitor::State::default();
+    scene.state = lockkeeper_monitor::MonitorState::default();
     let screen = scene.screen();
     assert!(
         screen[0].ends_with("nothing seen yet") && !screen.iter().any(|line| line.contains("no lock")),
@@ -80,7 +80,7 @@ fn a_queue_is_in_order_with_what_is_known_of_the_chosen_contender() {
     last.revocation = Some(Revocation::new(Some("deploying".to_owned()), None));
     scene.queue("nightly", &[granted(1, 42), mutex(2), last]);
     scene.keys("j\njj");
-    scene.key(Key::Down);
+    scene.key(KeyPress::Down);
     let head = [
         "Lockkeeper  zk://zk1:2181                                                   live",
         "nightly  mutex, held for 1m15s, 2 waiting, oldest wait 1m15s",
@@ -124,12 +124,12 @@ fn a_known_deadlock_is_on_top_with_its_way_out_and_p_tells_its_chain() {
         "    lockkeeper revoke books",
     ];
     assert_screen(&mut scene, &head, &["esc: back"]);
-    scene.key(Key::Escape);
+    scene.key(KeyPress::Escape);
     scene.keys("/stock\nj\n");
     assert!(scene.screen()[2].starts_with("! deadlock"), "its lock says so too");
-    scene.key(Key::Escape);
-    scene.key(Key::Escape);
-    scene.key(Key::Escape);
+    scene.key(KeyPress::Escape);
+    scene.key(KeyPress::Escape);
+    scene.key(KeyPress::Escape);
     scene.keys("/quiet\nj\n");
     assert!(!scene.screen()[2].starts_with('!'), "another lock does not");
 }
@@ -180,7 +180,7 @@ fn problems_without_room_are_counted_and_p_scrolls_them() {
     scene.keys("p");
     assert_eq!(scene.screen()[23], "esc: back; more below: down");
     for _ in 0..10 {
-        scene.key(Key::PageDown);
+        scene.key(KeyPress::PageDown);
         scene.screen();
     }
     let screen = scene.screen();
@@ -269,7 +269,7 @@ fn what_would_steer_a_terminal_or_turn_the_reading_direction_is_escaped_everywhe
         assert!(!screen.contains(is_harmful), "{keys}: {screen:?}");
     }
     assert_eq!(scene.app.lock, Some(name(lock)));
-    scene.app.handle(crate::top::input::Input::Pasted(harm.to_owned()));
+    scene.app.handle(crate::top::input::TerminalInput::Pasted(harm.to_owned()));
     seen += &scene.screen().join("\n");
     for shown in ["\\u{202e}door\\u{2066}", "says \\u{1b}[2J\\u{202e}", "why: \\u{1b}[2J\\u{202e}\\u{9b}"] {
         assert!(seen.contains(shown), "{shown}: {seen}");

@@ -5,9 +5,9 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, FencingToken, LockKind, Mode};
 
 use super::scene::{Scene, contender, granted, mutex, name};
-use crate::ordering::{Order, Seen};
-use crate::top::app::Effect;
-use crate::top::input::{Input, Key};
+use crate::ordering::{OperatorOrder, SeenContender};
+use crate::top::app::AppEffect;
+use crate::top::input::{KeyPress, TerminalInput};
 
 /// A held lock with a waiter, chosen.
 fn scene() -> Scene {
@@ -18,12 +18,12 @@ fn scene() -> Scene {
     scene
 }
 
-fn seen(id: &str, token: Option<u64>) -> Seen {
-    Seen { id: ContenderId::new(id), token: token.and_then(|token| FencingToken::new(token, 0)) }
+fn seen(id: &str, token: Option<u64>) -> SeenContender {
+    SeenContender { id: ContenderId::new(id), token: token.and_then(|token| FencingToken::new(token, 0)) }
 }
 
-fn does(order: Order) -> Option<Effect> {
-    Some(Effect::Do(name("nightly"), order))
+fn does(order: OperatorOrder) -> Option<AppEffect> {
+    Some(AppEffect::Do(name("nightly"), order))
 }
 
 /// What is in the frame of the question.
@@ -53,7 +53,7 @@ fn r_asks_for_the_holder_that_is_seen_and_only_y_does_it() {
     // Another one holds it by now, and the question stays what it was.
     scene.queue("nightly", &[granted(2, 43)]);
     assert_eq!(asked(&mut scene)[1], "holds    web-1 pid 4001 backup.sh");
-    let revoke = Order::Revoke { holder: seen("c1", Some(42)), reason: None };
+    let revoke = OperatorOrder::Revoke { holder: seen("c1", Some(42)), reason: None };
     assert_eq!(scene.keys("y"), does(revoke));
     assert_eq!(scene.status(), "revoke nightly, token 42: under way; Esc gives it up");
     scene.keys("r");
@@ -65,7 +65,7 @@ fn r_asks_for_the_holder_that_is_seen_and_only_y_does_it() {
         assert_eq!((scene.keys(key), scene.status().as_str()), (None, "nothing was done"));
     }
     scene.keys("r");
-    assert_eq!((scene.key(Key::Escape), scene.status().as_str()), (None, "nothing was done"));
+    assert_eq!((scene.key(KeyPress::Escape), scene.status().as_str()), (None, "nothing was done"));
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn b_wants_the_token_that_is_seen_to_be_typed() {
     for wrong in ["\n", "41\n", "y\n"] {
         assert_eq!(scene.keys(wrong), None);
         assert!(asked(&mut scene).contains(&"that is not its token; nothing was done".to_owned()));
-        scene.key(Key::Clear);
+        scene.key(KeyPress::Clear);
     }
     assert_eq!(scene.keys("421"), None);
-    scene.key(Key::Backspace);
-    assert_eq!(scene.keys("\n"), does(Order::Break { holder: seen("c1", Some(42)) }));
+    scene.key(KeyPress::Backspace);
+    assert_eq!(scene.keys("\n"), does(OperatorOrder::Break { holder: seen("c1", Some(42)) }));
     scene.app.done(Ok("nightly (zk://zk1:2181) is broken\n".to_owned()));
     assert_eq!(scene.status(), "nightly (zk://zk1:2181) is broken");
 }
@@ -95,12 +95,12 @@ fn f_wants_a_reason_and_t_thaws_what_freezes_it() {
     assert_eq!(asked(&mut scene)[..2], ["lock     nightly", "held by  web-1 pid 4001 backup.sh"]);
     assert_eq!(scene.keys("  \n"), None);
     assert!(asked(&mut scene).iter().any(|line| line.starts_with("a reason is needed")));
-    scene.key(Key::Clear);
+    scene.key(KeyPress::Clear);
     scene.keys("new ");
-    scene.app.handle(Input::Pasted("disks\nq".to_owned()));
-    let freeze = Order::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600), kind: None };
+    scene.app.handle(TerminalInput::Pasted("disks\nq".to_owned()));
+    let freeze = OperatorOrder::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600), kind: None };
     assert_eq!(scene.keys("\n"), does(freeze));
-    assert_eq!(scene.key(Key::Escape), Some(Effect::GiveUp));
+    assert_eq!(scene.key(KeyPress::Escape), Some(AppEffect::GiveUp));
     scene.app.done(Ok("nightly is frozen".to_owned()));
 
     let mut frozen = granted(9, 50);
@@ -113,7 +113,7 @@ fn f_wants_a_reason_and_t_thaws_what_freezes_it() {
     assert_eq!(scene.status(), "nightly has no holder");
     scene.keys("t");
     assert_eq!(asked(&mut scene)[1..4], ["freezes  web-9 pid 4009 backup.sh", "id c9", "token    50"]);
-    assert_eq!(scene.keys("y"), does(Order::Thaw { freezer: seen("c9", Some(50)) }));
+    assert_eq!(scene.keys("y"), does(OperatorOrder::Thaw { freezer: seen("c9", Some(50)) }));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_lock_that_nothing_uses_is_frozen_as_the_kind_that_is_chosen() {
     assert_eq!(scene.keys("s"), None);
     assert_eq!(asked(&mut scene)[1], "held by  nothing");
     let kind = Some(LockKind::Semaphore);
-    let freeze = Order::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600), kind };
+    let freeze = OperatorOrder::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600), kind };
     assert_eq!(scene.keys("new disks\n"), does(freeze));
 }
 
@@ -162,7 +162,7 @@ fn a_lock_that_nothing_uses_is_frozen_as_the_kind_that_is_chosen() {
 fn what_came_of_an_order_stays_when_the_contender_leaves_by_it_and_the_next_order_needs_a_new_choice() {
     let mut scene = scene();
     scene.keys("\n");
-    scene.key(Key::Down);
+    scene.key(KeyPress::Down);
     scene.keys("b42\n");
     scene.app.done(Ok("nightly (zk://zk1:2181) is broken".to_owned()));
     scene.queue("nightly", &[granted(2, 43)]);
@@ -172,7 +172,7 @@ fn what_came_of_an_order_stays_when_the_contender_leaves_by_it_and_the_next_orde
         scene.keys(order);
         assert_eq!(scene.status(), "the chosen contender has left: choose another one first, by the arrow keys");
     }
-    scene.key(Key::Down);
+    scene.key(KeyPress::Down);
     scene.keys("r");
     assert_eq!(asked(&mut scene)[2..4], ["id c2", "token    43"]);
 }

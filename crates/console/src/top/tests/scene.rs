@@ -8,46 +8,46 @@ use lockkeeper::{
     Answers, ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Operation, Owner, QueueName,
 };
 use lockkeeper_monitor::alerts::{Alerts, Thresholds};
-use lockkeeper_monitor::{Confirmation, Freshness, Moment, State, Way, find};
+use lockkeeper_monitor::{CollectionMode, Confirmation, MonitorState, ServiceFreshness, TimePoint, find};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::output::Orders;
-use crate::top::app::{App, Effect};
+use crate::output::OrderCommands;
+use crate::top::app::{App, AppEffect};
 use crate::top::draw::{draw, fit};
-use crate::top::input::{Input, Key};
-use crate::top::sight::Sight;
+use crate::top::input::{KeyPress, TerminalInput};
+use crate::top::sight::ScreenData;
 
 /// 2025-06-15, 15:06:40 UTC.
 const BEGIN_UNIX: Duration = Duration::from_secs(1_750_000_000);
 
 pub(super) struct Scene {
-    pub(super) state: State,
+    pub(super) state: MonitorState,
     alerts: Alerts,
     confirmation: Confirmation,
     pub(super) app: App,
-    now: Moment,
+    now: TimePoint,
     pub(super) size: (u16, u16),
 }
 
 impl Scene {
     /// A service without locks that tells of each change.
     pub(super) fn new() -> Self {
-        let mut state = State::default();
-        (state.way, state.freshness) = (Way::Told, Freshness::Fresh(None));
+        let mut state = MonitorState::default();
+        (state.way, state.freshness) = (CollectionMode::Told, ServiceFreshness::Fresh(None));
         Self {
             state,
             alerts: Alerts::default(),
             confirmation: Confirmation::default(),
             app: App::new("zk://zk1:2181".to_owned()),
-            now: Moment { boot: BootInstant::from_nanos(1_000_000_000), unix: BEGIN_UNIX },
+            now: TimePoint { boot: BootInstant::from_nanos(1_000_000_000), unix: BEGIN_UNIX },
             size: (80, 24),
         }
     }
 
     pub(super) fn after(&mut self, seconds: u64) {
         let passed = Duration::from_secs(seconds);
-        self.now = Moment { boot: self.now.boot.saturating_add(passed), unix: self.now.unix + passed };
+        self.now = TimePoint { boot: self.now.boot.saturating_add(passed), unix: self.now.unix + passed };
     }
 
     /// Has the contenders of a lock seen now.
@@ -58,7 +58,7 @@ impl Scene {
     /// Has the service lost now.
     pub(super) fn lose(&mut self, why: &str) {
         let error = Error::transient(ErrorKind::ConnectionLost, Operation::Connect, why);
-        self.state.freshness = Freshness::Stale(self.now.boot, error);
+        self.state.freshness = ServiceFreshness::Stale(self.now.boot, error);
     }
 
     /// Searches for deadlocks; one is known if it was there at the last search.
@@ -95,9 +95,9 @@ impl Scene {
     fn look(&mut self) {
         self.alerts.judge(&self.state, self.now, |_| Thresholds::default());
         let firing: Vec<_> = self.alerts.firing().collect();
-        let orders = Orders::new(None, None);
+        let orders = OrderCommands::new(None, None);
         let (query, lock) = (&self.app.query, self.app.lock.as_ref());
-        let sight = Sight::new(&self.state, &firing, &orders, query, lock, self.app.list.chosen(), self.now);
+        let sight = ScreenData::new(&self.state, &firing, &orders, query, lock, self.app.list.chosen(), self.now);
         self.app.see(sight);
     }
 
@@ -114,19 +114,19 @@ impl Scene {
         screen[screen.len() - 2].clone()
     }
 
-    pub(super) fn key(&mut self, key: Key) -> Option<Effect> {
-        let effect = self.app.handle(Input::Key(key));
+    pub(super) fn key(&mut self, key: KeyPress) -> Option<AppEffect> {
+        let effect = self.app.handle(TerminalInput::Key(key));
         self.look();
         effect
     }
 
     /// Presses the keys of a text, one after the other, and returns what the last one leads to.
-    pub(super) fn keys(&mut self, text: &str) -> Option<Effect> {
+    pub(super) fn keys(&mut self, text: &str) -> Option<AppEffect> {
         let mut last = None;
         for letter in text.chars() {
             last = self.key(match letter {
-                '\n' => Key::Enter,
-                letter => Key::Letter(letter),
+                '\n' => KeyPress::Enter,
+                letter => KeyPress::Letter(letter),
             });
         }
         last

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn caller(peer: &str, host: &str, origin: Option<&str>, more: &[(&'static str, &str)]) -> Caller {
+fn caller(peer: &str, host: &str, origin: Option<&str>, more: &[(&'static str, &str)]) -> RequestOrigin {
     let mut headers = HeaderMap::new();
     headers.insert(HOST, host.parse().unwrap());
     if let Some(origin) = origin {
@@ -11,7 +11,7 @@ fn caller(peer: &str, host: &str, origin: Option<&str>, more: &[(&'static str, &
     for (name, value) in more {
         headers.append(*name, value.parse().unwrap());
     }
-    Caller::new(Peer(peer.parse().unwrap()), &headers)
+    RequestOrigin::new(Peer(peer.parse().unwrap()), &headers)
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_cookie_is_found_by_its_whole_name_and_a_proxy_says_for_whom_it_asks() {
     headers.append(COOKIE, "a=1; lockkeeper-9142=x=y;b=2".parse().unwrap());
     headers.append("x-forwarded-for", "spoofed".parse().unwrap());
     headers.append("x-forwarded-for", "spoofed, 10.0.0.7".parse().unwrap());
-    let caller = Caller::new(Peer("127.0.0.1".parse().unwrap()), &headers);
+    let caller = RequestOrigin::new(Peer("127.0.0.1".parse().unwrap()), &headers);
     assert_eq!((caller.cookie("lockkeeper-9142"), caller.cookie("lockkeeper-914")), (Some("x=y"), None));
     assert_eq!(caller.name(), "127.0.0.1, which asks for 10.0.0.7");
 }
