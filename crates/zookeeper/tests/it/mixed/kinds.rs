@@ -4,13 +4,19 @@
 //! Which pairs exclude each other, and what each must be told, is the table of `docs/mixed-fleets.md`; `pairs`
 //! tries it pair by pair.
 
-use lockkeeper_faults::peers::{Ground, Kind};
+use std::time::Duration;
+
+use lockkeeper_conformance::{SOON, until};
+use lockkeeper_faults::peers::{Ground, Kind, curator};
 use lockkeeper_recipes::Permits;
 
 use crate::support::turns::Other::{self, Curator, Go, Kazoo};
 use crate::support::turns::{Ours, Turns, bench_with, expect_grants, keepers, start_all, take_turns};
 
 const PATH: &str = "/fleet/lock";
+
+/// The session of a peer that will be killed; the least that these servers grant.
+const SHORT_SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Has clients take turns, until each has as many as it wants; none if the test is skipped.
 async fn share(others: &[Other], ours: &[(&str, Ours)], turns: Turns) -> Option<Ground> {
@@ -104,4 +110,26 @@ async fn kazoos_election_and_ours_in_either_layout_lead_by_turns() {
     for settings in ["?election=kazoo", "?layout=kazoo"] {
         share_in_order(&[Kazoo(Kind::Election)], &[(settings, Ours::Lead), (settings, Ours::Lead)], (3, 20)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ours_leads_after_curators_leader_was_killed_and_curators_latch_after_ours_died() {
+    let Some(bench) = bench_with(&[Curator(Kind::LeaderLatch)]).await else { return };
+    let mut killed = curator::start(&bench.servers(), SHORT_SESSION_TIMEOUT).await.unwrap();
+    let (keeper, mut heir) = (bench.neighbour("").keeper, bench.curator().await);
+    let election = keeper.election(PATH).unwrap();
+    assert!(killed.lock(Kind::LeaderLatch, PATH, SOON).await.unwrap());
+    let (leadership, ()) = tokio::join!(election.campaign(), async {
+        until("both", async || election.candidates().await.unwrap().len() == 2).await;
+        killed.process().kill();
+    });
+    let leadership = leadership.unwrap();
+    let (granted, ()) = tokio::join!(heir.lock(Kind::LeaderLatch, PATH, SOON), async {
+        until("both", async || election.candidates().await.unwrap().len() == 2).await;
+        // The session ends, and with it the lead that was never given up.
+        keeper.close().await.unwrap();
+    });
+    assert!(granted.unwrap());
+    assert!(!leadership.hold().is_held());
+    heir.release(Kind::LeaderLatch, PATH).await.unwrap();
 }
