@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::contender::ContenderInfo;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::finding::Remnant;
 use crate::finding::{Finding, Scrutiny};
 use crate::follow::{Follower, Scope};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
-use crate::remnant::Remnant;
 
 /// What operators do with a coordination service. A service must show its locks; the rest has defaults, for services
 /// that need nothing.

@@ -15,7 +15,8 @@ use crate::contender::{ContenderId, Departure, Entry, Expected, Request, Ticket,
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
-use crate::standing::{SessionBond, Standing};
+use crate::session_bond::SessionBond;
+use crate::standing::Standing;
 use crate::token::FencingToken;
 use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 

@@ -15,7 +15,6 @@
 
 mod admin;
 mod backend;
-mod backoff;
 mod caller;
 mod capabilities;
 pub mod clock;
@@ -26,27 +25,23 @@ mod finding;
 mod follow;
 mod future;
 mod home;
-mod loss;
+mod liveness;
 pub mod memory;
 mod modes;
 mod name;
 mod opener;
-mod pattern;
-mod place_bond;
 mod randomness;
-mod remnant;
 #[cfg(feature = "serde")]
 mod serialized;
+mod session_bond;
 mod standing;
 mod token;
 pub mod url;
 mod view;
-mod view_index;
 mod wait;
 
 pub use admin::AdminBackend;
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Values, Withdrawal};
-pub use backoff::Backoff;
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
 pub use capabilities::{Capabilities, Exclusion, Fencing, Following, Removal, StoppedHolder};
 pub use contender::{
@@ -55,19 +50,17 @@ pub use contender::{
 };
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
-pub use finding::{Finding, Scrutiny, Severity};
+pub use finding::{Finding, Remnant, RemnantKind, Scrutiny, Severity, UNUSED_FOR};
 pub use follow::{EventSender, FollowEvent, Follower, LockSnapshot, Picture, Scope, SilentSession};
 pub use future::BoxFuture;
 pub use home::Home;
-pub use loss::LossReason;
+pub use liveness::{Liveness, LossReason, SafeUntil};
 pub use modes::Modes;
-pub use name::{NAME_BYTES_MAX, Part, QueueName};
+pub use name::{NAME_BYTES_MAX, NamePattern, Part, QueueName};
 pub use opener::{Openable, Opener};
-pub use pattern::NamePattern;
-pub use place_bond::PlaceBond;
-pub use remnant::{Remnant, RemnantKind, UNUSED_FOR};
-pub use standing::{Liveness, LivenessAt, SafeUntil, SessionBond, SessionMeter, SessionTimeout, Standing};
+pub use session_bond::{SessionBond, SessionMeter, SessionTimeout};
+pub use standing::{LivenessAt, PlaceBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
 pub use view::{ConnectionNumber, Extent, Freshness, MutexRole, QueueView};
-pub use wait::Wait;
+pub use wait::{Backoff, Wait};

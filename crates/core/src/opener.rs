@@ -11,11 +11,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::backend::Session;
-use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::{Advice, Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
-use crate::loss::LossReason;
+use crate::liveness::LossReason;
+use crate::wait::Backoff;
 
 /// How many openings without an outcome one caller waits for. An opening has no outcome if its runtime ended, and no
 /// program ends more than a few runtimes in a row.

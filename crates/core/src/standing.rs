@@ -1,85 +1,17 @@
-//! The belief in a session, and in one place in a queue.
+//! The standing of one place in a queue, and the bond by which a backend over a network answers for it: whether the
+//! contender stands, why it does not, and what its owner is asked.
 
 use std::any::Any;
 use std::fmt;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::clock::{BootInstant, Clock};
+use crate::clock::BootInstant;
 use crate::contender::Revocation;
 use crate::future::BoxFuture;
-use crate::loss::LossReason;
-
-/// Until when a hold may be believed.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a deadline is there or not")]
-pub enum SafeUntil {
-    /// Until this moment, unless it is renewed earlier.
-    At(BootInstant),
-    /// While this process lives: the service has no timeouts.
-    ProcessEnd,
-}
-
-impl SafeUntil {
-    /// Returns how long from `now` it may be believed; `None` if there is no deadline.
-    pub fn left(self, now: BootInstant) -> Option<Duration> {
-        match self {
-            Self::At(deadline) => Some(deadline.saturating_duration_since(now)),
-            Self::ProcessEnd => None,
-        }
-    }
-
-    const NO_DEADLINE: u64 = u64::MAX;
-
-    fn to_nanos(self) -> u64 {
-        match self {
-            Self::At(deadline) => deadline.as_nanos().min(Self::NO_DEADLINE - 1),
-            Self::ProcessEnd => Self::NO_DEADLINE,
-        }
-    }
-
-    fn from_nanos(nanos: u64) -> Self {
-        if nanos == Self::NO_DEADLINE { Self::ProcessEnd } else { Self::At(BootInstant::from_nanos(nanos)) }
-    }
-}
-
-/// What may be believed of a session, or of a place held by it.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a holder handles every one")]
-pub enum Liveness {
-    /// It stands, and the connection to the service is open.
-    Held {
-        /// Until when, if no further reply arrives.
-        safe_until: SafeUntil,
-    },
-    /// It stands, but the connection to the service is broken; it is lost at `safe_until` unless the connection opens
-    /// again before.
-    Jeopardy {
-        /// Until when.
-        safe_until: SafeUntil,
-    },
-    /// It is lost and never comes back.
-    Lost(LossReason),
-}
-
-impl Liveness {
-    /// Tells whether it stands.
-    pub const fn is_held(self) -> bool {
-        !matches!(self, Self::Lost(_))
-    }
-
-    /// Returns until when it may be believed, or `None` if it is lost.
-    pub const fn safe_until(self) -> Option<SafeUntil> {
-        match self {
-            Self::Held { safe_until } | Self::Jeopardy { safe_until } => Some(safe_until),
-            Self::Lost(_) => None,
-        }
-    }
-}
+use crate::liveness::{Liveness, LossReason};
+use crate::session_bond::SessionBond;
 
 /// The moment at which the liveness of a place is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -120,338 +52,264 @@ pub trait Standing: Any + fmt::Debug + Send + Sync {
     fn granted(&self) {}
 }
 
-/// How long a service keeps a session without a sign of life.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SessionTimeout {
-    /// What we asked for.
-    pub asked: Duration,
-    /// What it granted.
-    pub granted: Duration,
-}
+/// How long a loss is kept back at most until it is known why the contender is gone.
+const REASON_TIME_MAX: Duration = Duration::from_millis(500);
 
-impl SessionTimeout {
-    /// Tells whether the service granted another timeout than was asked for.
-    pub fn is_clipped(&self) -> bool {
-        self.asked != self.granted
-    }
-}
+/// What is told of a contender that is gone while nothing says why. Most often the session went with it, and its owner
+/// may join again; that it was removed would be final, and is told only once it is known.
+const UNEXPLAINED: LossReason = LossReason::Lapsed;
 
-/// The liveness of one session, shared by all that was made under it.
+/// What may be believed of one place, by what its backend hears of the session and of the contender in any order.
 ///
-/// A backend renews it and ends it; guards and waiters read it. A loss is final: neither a renewal nor a later session
-/// revives it. Cloning is cheap and gives the same bond.
-#[derive(Clone)]
-pub struct SessionBond {
-    state: Arc<BondState>,
+/// A service tells of a contender's end and of its session's end by separate messages, and says why a contender is gone
+/// only if it is asked. A backend notes what it hears here, and answers the calls of its
+/// [`Standing`](crate::Standing) from it. Once the place is lost, it stays lost.
+pub struct PlaceBond {
+    session: SessionBond,
+    fate: watch::Sender<Fate>,
+    revocation: watch::Sender<Option<Revocation>>,
 }
 
-struct BondState {
-    clock: Arc<dyn Clock>,
-    safe_until_nanos: AtomicU64,
-    /// [`SessionBond::NO_NOTICE`] where there is no deadline.
-    notice_nanos: AtomicU64,
-    /// Whether the connection to the service is open.
-    is_connected: AtomicBool,
-    /// Wakes waiters for a loss, at each change, which is noted before.
-    changes: watch::Sender<()>,
-    /// Wakes waiters for a renewal.
-    renewals: Notify,
-    lost: OnceLock<LossReason>,
-    /// Empty where sessions have no timeout.
-    timeout: OnceLock<SessionTimeout>,
-    meter: OnceLock<Arc<dyn SessionMeter>>,
+/// What became of a contender.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fate {
+    /// It is there, for all that is known.
+    Stands,
+    /// Its owner leaves it.
+    Left,
+    /// It is gone, not by its owner, and it is not known why.
+    Gone,
+    /// It is gone, and this is why.
+    GoneFor(LossReason),
 }
 
-/// Measures how a session is kept. It is called where that happens, so it must be quick; nothing flows back from it.
-pub trait SessionMeter: Send + Sync {
-    /// The service has proven the session alive, this long after it was asked to.
-    fn proven(&self, took: Duration);
-
-    /// The deadline was moved, when this was left before it.
-    fn renewed(&self, left: Duration);
+/// A session that is lost says more than what became of a contender of it.
+const fn believed(session: Liveness, fate: Fate) -> Liveness {
+    match (session, fate) {
+        (Liveness::Lost(_), _) | (_, Fate::Stands) => session,
+        (_, Fate::Left) => Liveness::Lost(LossReason::Removed),
+        (_, Fate::Gone) => Liveness::Lost(UNEXPLAINED),
+        (_, Fate::GoneFor(reason)) => Liveness::Lost(reason),
+    }
 }
 
-impl SessionBond {
-    const NO_NOTICE: u64 = u64::MAX;
-
-    /// Makes the bond of a session that was just proven alive.
-    pub fn new(clock: Arc<dyn Clock>, safe_until: SafeUntil) -> Self {
-        let state = BondState {
-            clock,
-            safe_until_nanos: AtomicU64::new(safe_until.to_nanos()),
-            notice_nanos: AtomicU64::new(Self::NO_NOTICE),
-            is_connected: AtomicBool::new(true),
-            changes: watch::Sender::new(()),
-            renewals: Notify::new(),
-            lost: OnceLock::new(),
-            timeout: OnceLock::new(),
-            meter: OnceLock::new(),
-        };
-        Self { state: Arc::new(state) }
+impl PlaceBond {
+    /// Makes the bond of a place whose contender was just stored.
+    pub fn new(session: SessionBond) -> Self {
+        Self { session, fate: watch::Sender::new(Fate::Stands), revocation: watch::Sender::new(None) }
     }
 
-    /// Returns the clock by which it is judged.
-    pub fn clock(&self) -> &dyn Clock {
-        &*self.state.clock
+    /// Returns the bond of the session that the place depends on.
+    pub const fn session(&self) -> &SessionBond {
+        &self.session
     }
 
-    /// States the [`SessionBond::notice`]: what follows from the timeout that the service has granted.
-    pub fn set_notice(&self, notice: Duration) {
-        let nanos = u64::try_from(notice.as_nanos()).unwrap_or(u64::MAX).min(Self::NO_NOTICE - 1);
-        self.state.notice_nanos.store(nanos, Ordering::Release);
+    /// Notes that the owner leaves the place: from now on it is lost, and no end of the contender is news.
+    pub fn leave(&self) {
+        self.fate.send_replace(Fate::Left);
     }
 
-    /// Returns the least time between now and the deadline while renewals succeed. A holder under this session is
-    /// certain to be warned this early that a renewal has failed. `None` where there is no deadline.
-    ///
-    /// It may shrink when the service grants a shorter timeout.
-    pub fn notice(&self) -> Option<Duration> {
-        let nanos = self.state.notice_nanos.load(Ordering::Acquire);
-        (nanos != Self::NO_NOTICE).then(|| Duration::from_nanos(nanos))
+    /// Tells whether the owner has left the place.
+    pub fn is_left(&self) -> bool {
+        self.fate() == Fate::Left
     }
 
-    /// States the timeout that the session was opened with; the first one stays.
-    pub fn set_timeout(&self, timeout: SessionTimeout) {
-        // A session is opened once.
-        let _ = self.state.timeout.set(timeout);
+    /// Tells whether the contender is in its queue, for all that is known.
+    pub fn stands(&self) -> bool {
+        self.fate() == Fate::Stands
     }
 
-    /// Returns how long the service keeps this session without a sign of life; `None` where sessions have no timeout.
-    pub fn timeout(&self) -> Option<SessionTimeout> {
-        self.state.timeout.get().copied()
-    }
-
-    /// Has this measure the session from now on; the first one stays.
-    pub fn measure(&self, meter: Arc<dyn SessionMeter>) {
-        // A session has one keeper, which says it once.
-        let _ = self.state.meter.set(meter);
-    }
-
-    /// Notes that a request which proves the session alive, and was sent at this moment for that purpose, was answered.
-    pub fn note_proof(&self, sent_at: BootInstant) {
-        if let Some(meter) = self.state.meter.get() {
-            meter.proven(self.state.clock.now().saturating_duration_since(sent_at));
-        }
-    }
-
-    /// Moves the deadline, unless it has passed: then the session has lapsed, also if the service still keeps it.
-    pub fn renew(&self, safe_until: SafeUntil) {
-        if self.liveness().is_held() {
-            let nanos = safe_until.to_nanos();
-            let before = self.state.safe_until_nanos.swap(nanos, Ordering::AcqRel);
-            let is_sooner = nanos < before;
-            if let Some(meter) = self.state.meter.get()
-                && let Some(left) = SafeUntil::from_nanos(before).left(self.state.clock.now())
-            {
-                meter.renewed(left);
+    /// Notes that the contender is gone, and not by its owner; returns whether that is news. Then the backend finds out
+    /// why, and [`explain`](Self::explain)s it.
+    pub fn remove(&self) -> bool {
+        self.fate.send_if_modified(|fate| {
+            let is_news = *fate == Fate::Stands;
+            if is_news {
+                *fate = Fate::Gone;
             }
-            // A later deadline wakes none: those that wait come across it at the earlier one.
-            if !self.state.is_connected.swap(true, Ordering::AcqRel) || is_sooner {
-                self.state.changes.send_replace(());
+            is_news
+        })
+    }
+
+    /// Notes why the contender is gone.
+    pub fn explain(&self, reason: LossReason) {
+        self.fate.send_if_modified(|fate| {
+            let is_news = matches!(fate, Fate::Stands | Fate::Gone);
+            if is_news {
+                *fate = Fate::GoneFor(reason);
             }
-            self.state.renewals.notify_waiters();
+            is_news
+        });
+    }
+
+    /// Tells whether the contender is gone, and it is not known why.
+    pub fn is_unexplained(&self) -> bool {
+        self.fate() == Fate::Gone
+    }
+
+    /// Returns why the contender is gone, once that is known.
+    pub fn reason(&self) -> Option<LossReason> {
+        match self.fate() {
+            Fate::GoneFor(reason) => Some(reason),
+            Fate::Stands | Fate::Left | Fate::Gone => None,
         }
     }
 
-    /// Notes that the connection to the service broke.
-    pub fn jeopardize(&self, safe_until: SafeUntil) {
-        if self.liveness().is_held() {
-            self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
-            self.disconnect();
+    /// Waits until the contender is gone, also by its owner.
+    pub async fn removed(&self) {
+        self.fate_is(|fate| fate != Fate::Stands).await;
+    }
+
+    /// Waits until it is known why the contender is gone, if it is, or the session is lost. A caller that was told of
+    /// the end too early would take a contender that went with its session for one that was removed, and not join
+    /// again.
+    pub async fn explained(&self) {
+        tokio::select! {
+            biased;
+            () = self.fate_is(|fate| fate != Fate::Gone) => {}
+            _ = self.session.lost() => {}
         }
     }
 
-    /// Ends the session for good; the first reason stays.
-    pub fn lose(&self, reason: LossReason) {
-        if self.state.lost.set(reason).is_ok() {
-            self.disconnect();
-        }
-    }
-
-    fn disconnect(&self) {
-        self.state.is_connected.store(false, Ordering::Release);
-        self.state.changes.send_replace(());
-    }
-
-    /// Returns what may be believed of the session now.
+    /// Returns what may be believed of the place now: what a [`Standing`](crate::Standing) answers.
     pub fn liveness(&self) -> Liveness {
-        if let Some(&reason) = self.state.lost.get() {
-            return Liveness::Lost(reason);
-        }
-        let safe_until = SafeUntil::from_nanos(self.state.safe_until_nanos.load(Ordering::Acquire));
-        if let SafeUntil::At(deadline) = safe_until
-            && self.state.clock.now() >= deadline
-        {
-            self.lose(LossReason::Lapsed);
-            return Liveness::Lost(*self.state.lost.get().expect("a reason was just set"));
-        }
-        let is_connected = self.state.is_connected.load(Ordering::Acquire);
-        if is_connected { Liveness::Held { safe_until } } else { Liveness::Jeopardy { safe_until } }
+        believed(self.session.liveness(), self.fate())
     }
 
-    /// Waits until the session is lost for good; never ends if it never is. Dropping the future changes nothing. While
-    /// the connection is lost, it waits until the deadline passes or the service answers.
+    /// Waits until the place is lost: what a [`Standing`](crate::Standing) answers. A loss whose reason is not known is
+    /// kept back for half a second at most.
     pub async fn lost(&self) -> LossReason {
-        let mut changes = self.state.changes.subscribe();
-        loop {
-            match self.liveness() {
-                Liveness::Lost(reason) => return reason,
-                held => self.until_changed(&mut changes, held).await,
-            }
+        tokio::select! {
+            biased;
+            reason = self.session.lost() => return reason,
+            () = self.removed() => {}
+        }
+        let clock = self.session.clock();
+        tokio::select! {
+            biased;
+            () = self.explained() => {}
+            () = clock.sleep_until(clock.now().saturating_add(REASON_TIME_MAX)) => {}
+        }
+        match self.liveness() {
+            Liveness::Lost(reason) => reason,
+            // A contender that is gone does not come back.
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => UNEXPLAINED,
         }
     }
 
-    /// Waits until the liveness of the session differs from `seen`.
-    pub async fn changed(&self, seen: Liveness) {
-        let mut changes = self.state.changes.subscribe();
-        loop {
-            let liveness = self.liveness();
-            if std::mem::discriminant(&liveness) != std::mem::discriminant(&seen) {
-                return;
-            }
-            self.until_changed(&mut changes, liveness).await;
+    /// Notes a request to give up; returns whether it is news.
+    pub fn revoke(&self, revocation: Revocation) -> bool {
+        self.revocation.send_if_modified(|known| {
+            let is_news = known.as_ref() != Some(&revocation);
+            *known = Some(revocation);
+            is_news
+        })
+    }
+
+    /// Waits until a request to give up arrives: what a [`Standing`](crate::Standing) answers.
+    pub async fn revoked(&self) -> Revocation {
+        let mut revocation = self.revocation.subscribe();
+        let request = revocation.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
+        match request {
+            Some(request) => request,
+            None => unreachable!("the sender lives in what we hold"),
         }
     }
 
-    /// Waits until something else may be believed than `seen`: until the session is renewed, in jeopardy or lost.
-    pub async fn renewed(&self, seen: Liveness) {
-        let mut changes = self.state.changes.subscribe();
-        loop {
-            let mut renewed = pin!(self.state.renewals.notified());
-            // Enabled before the look, so that a renewal in between is not missed.
-            renewed.as_mut().enable();
-            let liveness = self.liveness();
-            if liveness != seen {
-                return;
-            }
-            tokio::select! {
-                () = renewed => {}
-                () = self.until_changed(&mut changes, liveness) => {}
-            }
-        }
+    fn fate(&self) -> Fate {
+        *self.fate.borrow()
     }
 
-    /// Waits until the session is renewed, in jeopardy or lost, or its deadline passes.
-    async fn until_changed(&self, changes: &mut watch::Receiver<()>, seen: Liveness) {
-        match seen.safe_until() {
-            Some(SafeUntil::At(deadline)) => {
-                tokio::select! {
-                    _ = changes.changed() => {}
-                    () = self.state.clock.sleep_until(deadline) => {}
-                }
-            }
-            // The sender lives in `self.state`, so this cannot fail.
-            Some(SafeUntil::ProcessEnd) | None => drop(changes.changed().await),
-        }
+    async fn fate_is(&self, wanted: fn(Fate) -> bool) {
+        let mut fate = self.fate.subscribe();
+        // The sender lives in what we hold.
+        let _ = fate.wait_for(|&fate| wanted(fate)).await;
     }
 }
 
-impl fmt::Debug for SessionBond {
+impl fmt::Debug for PlaceBond {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("SessionBond").field(&self.liveness()).finish()
+        formatter.debug_tuple("PlaceBond").field(&self.liveness()).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::clock::TestClock;
+    use crate::clock::{BootInstant, Clock, TestClock};
+    use crate::liveness::SafeUntil;
 
-    fn bond(seconds: u64) -> (Arc<TestClock>, SessionBond) {
+    const SAFE_UNTIL: SafeUntil = SafeUntil::At(BootInstant::from_nanos(1));
+    const HELD: Liveness = Liveness::Held { safe_until: SAFE_UNTIL };
+    const JEOPARDY: Liveness = Liveness::Jeopardy { safe_until: SAFE_UNTIL };
+
+    fn bond() -> (Arc<TestClock>, PlaceBond) {
         let clock = Arc::new(TestClock::new());
-        let safe_until = SafeUntil::At(clock.now().saturating_add(Duration::from_secs(seconds)));
-        (clock.clone(), SessionBond::new(clock, safe_until))
+        let safe_until = SafeUntil::At(clock.now().saturating_add(Duration::from_secs(20)));
+        (clock.clone(), PlaceBond::new(SessionBond::new(clock, safe_until)))
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_session_that_is_not_renewed_lapses_at_its_deadline() {
-        let (clock, bond) = bond(20);
-        let start = clock.now();
-        assert_eq!(bond.lost().await, LossReason::Lapsed);
-        assert_eq!(clock.now().saturating_duration_since(start), Duration::from_secs(20));
+    /// Both are told in any order, with a lost connection in between.
+    #[test]
+    fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
+        let expired = Liveness::Lost(LossReason::Expired);
+        for session in [HELD, JEOPARDY] {
+            assert_eq!(believed(session, Fate::Stands), session);
+            assert_eq!(believed(session, Fate::Gone), Liveness::Lost(UNEXPLAINED), "the deletion is told first");
+            assert_eq!(believed(session, Fate::GoneFor(LossReason::Expired)), expired, "it is explained first");
+        }
+        for fate in [Fate::Stands, Fate::Left, Fate::Gone, Fate::GoneFor(LossReason::Expired)] {
+            assert_eq!(believed(expired, fate), expired, "the session's end is told first");
+        }
+        assert!(!matches!(UNEXPLAINED, LossReason::Removed | LossReason::Broken), "these are final");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_renewal_after_the_deadline_revives_nothing() {
-        let (clock, bond) = bond(1);
-        tokio::time::advance(Duration::from_secs(2)).await;
-        bond.renew(SafeUntil::At(clock.now().saturating_add(Duration::from_secs(20))));
-        assert_eq!(bond.liveness(), Liveness::Lost(LossReason::Lapsed));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn jeopardy_keeps_the_deadline_and_a_renewal_ends_it() {
-        let (clock, bond) = bond(20);
-        let until = |seconds| SafeUntil::At(clock.now().saturating_add(Duration::from_secs(seconds)));
-        bond.jeopardize(until(5));
-        assert_eq!(bond.liveness(), Liveness::Jeopardy { safe_until: until(5) });
-        bond.renew(until(9));
-        assert_eq!(bond.liveness(), Liveness::Held { safe_until: until(9) });
-        bond.lose(LossReason::Expired);
-        bond.lose(LossReason::Closed);
-        assert_eq!(bond.lost().await, LossReason::Expired);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_renewal_wakes_those_that_wait_for_one_and_so_does_a_loss() {
-        let (clock, bond) = bond(20);
-        for is_renewed in [true, false] {
-            let seen = bond.liveness();
-            let waiting = tokio::spawn({
-                let bond = bond.clone();
-                async move { bond.renewed(seen).await }
-            });
-            tokio::task::yield_now().await;
-            assert!(!waiting.is_finished());
-            if is_renewed {
-                bond.renew(SafeUntil::At(clock.now().saturating_add(Duration::from_secs(40))));
-            } else {
-                bond.lose(LossReason::Expired);
+    #[test]
+    fn a_contender_that_was_removed_from_a_session_that_stands_is_told_to_be() {
+        for reason in [LossReason::Removed, LossReason::Broken] {
+            for session in [HELD, JEOPARDY] {
+                assert_eq!(believed(session, Fate::GoneFor(reason)), Liveness::Lost(reason));
             }
-            waiting.await.unwrap();
-        }
-    }
-
-    #[derive(Default)]
-    struct Measured(std::sync::Mutex<Vec<(&'static str, Duration)>>);
-
-    impl SessionMeter for Measured {
-        fn proven(&self, took: Duration) {
-            self.0.lock().unwrap().push(("proven", took));
-        }
-
-        fn renewed(&self, left: Duration) {
-            self.0.lock().unwrap().push(("renewed", left));
+            let closed = Liveness::Lost(LossReason::Closed);
+            assert_eq!(believed(closed, Fate::GoneFor(reason)), closed);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_proof_took_and_what_was_left_at_a_renewal_are_measured() {
-        let (clock, bond) = bond(20);
-        let meter = Arc::new(Measured::default());
-        bond.measure(meter.clone());
-        let sent_at = clock.now();
-        tokio::time::advance(Duration::from_secs(3)).await;
-        bond.note_proof(sent_at);
-        bond.renew(SafeUntil::At(sent_at.saturating_add(Duration::from_secs(40))));
-        bond.renew(SafeUntil::ProcessEnd);
-        // What had no deadline has no time left before it.
-        bond.renew(SafeUntil::ProcessEnd);
-        let seconds = [("proven", 3), ("renewed", 17), ("renewed", 37)];
-        let expected = seconds.map(|(what, seconds)| (what, Duration::from_secs(seconds)));
-        assert_eq!(*meter.0.lock().unwrap(), expected);
+    async fn a_loss_is_told_with_its_reason_or_after_half_a_second_without_one() {
+        let (clock, bond) = bond();
+        assert!(bond.remove() && !bond.remove() && bond.is_unexplained());
+        let start = clock.now();
+        assert_eq!(bond.lost().await, UNEXPLAINED);
+        assert_eq!(clock.now().saturating_duration_since(start), REASON_TIME_MAX);
+        bond.explain(LossReason::Broken);
+        assert_eq!((bond.lost().await, bond.reason()), (LossReason::Broken, Some(LossReason::Broken)));
+        bond.explain(LossReason::Removed);
+        assert_eq!(bond.lost().await, LossReason::Broken, "the first reason stays");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loss_wakes_its_waiters() {
-        let clock = Arc::new(TestClock::new());
-        let bond = SessionBond::new(clock, SafeUntil::ProcessEnd);
-        let watcher = tokio::spawn({
-            let bond = bond.clone();
-            async move { bond.lost().await }
-        });
-        tokio::task::yield_now().await;
-        bond.lose(LossReason::Closed);
-        assert_eq!(watcher.await.unwrap(), LossReason::Closed);
+    async fn a_session_that_is_lost_meanwhile_says_why_its_contender_is_gone() {
+        let (_, bond) = bond();
+        bond.remove();
+        let told = async {
+            tokio::task::yield_now().await;
+            bond.session().lose(LossReason::Expired);
+        };
+        assert_eq!(tokio::join!(bond.lost(), told).0, LossReason::Expired);
+        bond.explain(LossReason::Removed);
+        assert_eq!(bond.liveness(), Liveness::Lost(LossReason::Expired));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_is_left_is_lost_and_its_end_is_no_news() {
+        let (_, bond) = bond();
+        let (left, ()) = tokio::join!(bond.lost(), async { bond.leave() });
+        assert_eq!(left, LossReason::Removed);
+        assert!(!bond.remove() && !bond.is_unexplained() && !bond.liveness().is_held());
+        bond.explain(LossReason::Broken);
+        assert_eq!(bond.lost().await, LossReason::Removed);
     }
 }

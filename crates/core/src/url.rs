@@ -8,7 +8,6 @@
 //! be shown. So an `@` after the hosts is an error, and errors quote nothing until the URL is known to have none there.
 
 mod hosts;
-mod schemes;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -16,10 +15,10 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
+use hosts::{encode_name, parse_hosts};
+
 use crate::duration::parse_duration_with_unit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-
-use hosts::{encode_name, parse_hosts};
 
 pub use hosts::{HOSTS_MAX, Host};
 pub use settings::{Elsewhere, Given, Kind, Setting, Settings, Unset};
@@ -90,7 +89,7 @@ impl ServiceUrl {
                 Some((user, password)) => (Some(decode(user)?), Some(decode(password)?)),
             };
         Ok(Self {
-            scheme: schemes::ours(&scheme.to_ascii_lowercase()),
+            scheme: hosts::our_scheme(&scheme.to_ascii_lowercase()),
             user,
             password,
             hosts: parse_hosts(hosts)?,

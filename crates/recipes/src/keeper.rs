@@ -280,7 +280,7 @@ impl KeeperBuilder {
         self
     }
 
-    /// Gives the locks of these names a label `lock` of their own in the [metrics](crate::event::meter): 999 of them at most,
+    /// Gives the locks of these names a label `lock` of their own in the [metrics](crate::meter): 999 of them at most,
     /// in the order in which the keeper makes them. All others have the label `other`. Without this, no metric has such
     /// a label.
     ///

@@ -11,7 +11,7 @@
 //! | `contend`, [`decide`] | the way to a grant, and the pure decision on it |
 //! | [`Handoff`], `contend/local_queue` | one contender for all tasks of a process, and the turns that they take |
 //! | `deadlock` | owner keys that would wait for each other |
-//! | `keeper`, `shared` | the open way to a service, and the state that its locks share, and one call; [`memory`] keepers |
+//! | `keeper`, `shared` | the open way to a service; the state that its locks share, and one call; [`memory`] |
 //! | [`retry`], `event` | when to try again; what observers are told, what is measured |
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]

@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::contender::{
-    Answers, Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Ticket,
+    Answers, Contender, ContenderId, ContenderInfo, Entry, Expected, Lifetime, Mode, Owner, Rank, Request, Ticket,
+    Value, ValueVersion,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::loss::LossReason;
+use crate::liveness::LossReason;
 use crate::memory::standing::MemoryStanding;
-use crate::memory::value::ValueTable;
 use crate::name::{Part, QueueName};
 use crate::token::FencingToken;
 use crate::view::{ConnectionNumber, QueueView};
@@ -255,11 +255,50 @@ fn anchor_gone(queue: &QueueName) -> Error {
     Error::permanent(ErrorKind::Removed, Operation::Join, message).at(queue)
 }
 
+/// The values of one service.
+#[derive(Debug, Default)]
+pub(super) struct ValueTable {
+    by_name: BTreeMap<QueueName, Value>,
+    last_version: u128,
+}
+
+impl ValueTable {
+    pub(super) fn get(&self, queue: &QueueName) -> Option<&Value> {
+        self.by_name.get(queue)
+    }
+
+    /// Writes or removes a value if it is as expected; `None` if it is not.
+    pub(super) fn set(
+        &mut self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> Option<ValueVersion> {
+        let found = self.by_name.get(queue).map(|value| value.version);
+        let is_expected = match expected {
+            Expected::Any => true,
+            Expected::Absent => found.is_none(),
+            Expected::Version(version) => found == Some(version),
+        };
+        if !is_expected {
+            return None;
+        }
+        self.last_version += 1;
+        let version = ValueVersion(self.last_version);
+        match value {
+            Some(bytes) => drop(self.by_name.insert(queue.clone(), Value { bytes, version })),
+            None => drop(self.by_name.remove(queue)),
+        }
+        Some(version)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::TestClock;
-    use crate::standing::{SafeUntil, SessionBond};
+    use crate::liveness::SafeUntil;
+    use crate::session_bond::SessionBond;
 
     #[tokio::test]
     async fn a_change_wakes_those_that_wait_for_this_lock_and_for_no_other() {

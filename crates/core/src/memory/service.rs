@@ -13,10 +13,11 @@ use crate::clock::Clock;
 use crate::contender::Ticket;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
-use crate::loss::LossReason;
+use crate::liveness::LossReason;
+use crate::liveness::SafeUntil;
 use crate::memory::queue::Queues;
 use crate::name::QueueName;
-use crate::standing::{SafeUntil, SessionBond};
+use crate::session_bond::SessionBond;
 use crate::view::ConnectionNumber;
 
 pub(super) const CAPABILITIES: Capabilities =

@@ -17,7 +17,7 @@ use crate::memory::queue::{Queues, Stored};
 use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
 use crate::memory::standing::MemoryStanding;
 use crate::name::QueueName;
-use crate::standing::SessionBond;
+use crate::session_bond::SessionBond;
 use crate::token::FencingToken;
 use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 

@@ -9,8 +9,10 @@ use tokio::sync::Notify;
 
 use crate::contender::Revocation;
 use crate::future::BoxFuture;
-use crate::loss::LossReason;
-use crate::standing::{Liveness, LivenessAt, SessionBond, Standing};
+use crate::liveness::Liveness;
+use crate::liveness::LossReason;
+use crate::session_bond::SessionBond;
+use crate::standing::{LivenessAt, Standing};
 
 /// The standing of one contender.
 #[derive(Debug)]

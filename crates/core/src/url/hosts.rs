@@ -1,7 +1,7 @@
-//! The hosts of a URL: names, addresses and Unix sockets, as they are read and written.
+//! The hosts of a URL, and names of services in the URLs of other clients, where they mean the same.
 
-use super::{decode, encode, invalid};
 use crate::error::Result;
+use crate::url::{decode, encode, invalid};
 
 /// The most hosts of one URL: more than any ensemble has.
 pub const HOSTS_MAX: usize = 64;
@@ -96,4 +96,20 @@ pub(super) fn encode_name(text: &str) -> String {
         encoded = encoded.replace(mark, escaped);
     }
     encoded.replace(' ', "%20")
+}
+
+/// Another client's name of a service, and ours.
+const SAME: [(&str, &str); 5] = [
+    ("postgresql", "postgres"),
+    ("rediss", "redis+tls"),
+    ("valkey", "redis"),
+    ("valkeys", "redis+tls"),
+    ("zookeeper", "zk"),
+];
+
+/// Returns what a scheme is called here.
+pub(super) fn our_scheme(scheme: &str) -> String {
+    let (service, way) = scheme.split_at(scheme.find('+').unwrap_or(scheme.len()));
+    let service = SAME.iter().find(|(other, _)| *other == service).map_or(service, |(_, ours)| ours);
+    format!("{service}{way}")
 }

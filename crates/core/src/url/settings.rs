@@ -11,8 +11,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Host, ServiceUrl, invalid, parse_time};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::url::{Host, ServiceUrl, invalid, parse_time};
 
 /// What the scheme of a service ends with that speaks TLS.
 const TLS_SUFFIX: &str = "+tls";

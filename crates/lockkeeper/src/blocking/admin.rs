@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::keeper::{Keeper, User};
+use crate::blocking::engine::User;
+use crate::blocking::keeper::Keeper;
 use crate::{Finding, QueueName, Result};
 
 /// What operators do with a service and all of its locks; made by [`Keeper::admin`].

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::blocking::keeper::{User, granted};
+use crate::blocking::engine::{User, granted};
 use crate::{Hold, QueueName, Result, Wait, barrier};
 
 /// A barrier: while it is set, waiters at it wait; when it is removed, all go on.

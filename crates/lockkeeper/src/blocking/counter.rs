@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::blocking::keeper::User;
+use crate::blocking::engine::User;
 use crate::counter::{self, Count, Value, ValueVersion};
 use crate::{QueueName, Result};
 

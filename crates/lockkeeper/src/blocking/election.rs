@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::blocking::keeper::{User, granted};
+use crate::blocking::engine::{User, granted};
 use crate::{ContenderInfo, FencingToken, Hold, QueueName, Result, Wait};
 
 /// An election: candidates stand in one queue, and the first of them leads.

@@ -1,4 +1,5 @@
-//! The thread that does the work of waiting callers, and keeps their sessions alive.
+//! The thread that does the work of waiting callers, and keeps their sessions alive; and what a keeper, its locks and
+//! its guards have of it.
 
 use std::pin::{Pin, pin};
 use std::sync::mpsc::sync_channel;
@@ -11,7 +12,12 @@ use lockkeeper_core::Home;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::{Error, ErrorKind, Operation, Result};
+use crate::{Error, ErrorKind, Operation, OwnerKey, Result};
+
+thread_local! {
+    /// This thread, as the owner of what it locks.
+    static THREAD: OwnerKey = OwnerKey::of_this_thread();
+}
 
 /// How long the last user of a keeper waits for the session's end: long enough for a service that answers at all, and
 /// short enough for a program that ends while its service does not answer.
@@ -118,6 +124,44 @@ impl Engine {
     fn is_current(&self) -> bool {
         thread::current().id() == self.thread
     }
+}
+
+/// What a blocking keeper, its locks and its guards share.
+pub(super) struct User {
+    pub(super) keeper: crate::Keeper,
+    engine: Arc<Engine>,
+}
+
+impl User {
+    pub(super) const fn new(keeper: crate::Keeper, engine: Arc<Engine>) -> Self {
+        Self { keeper, engine }
+    }
+
+    /// Does this work on the engine, and keeps the calling thread waiting for it.
+    pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        self.engine.call(work)
+    }
+}
+
+/// Returns the owner key of this thread.
+pub(super) fn this_thread() -> OwnerKey {
+    // A thread that is ending has given up its key; what it locks then has a new owner.
+    THREAD.try_with(OwnerKey::clone).unwrap_or_default()
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let keeper = self.keeper.clone();
+        self.engine.finish(async move {
+            // If this fails, the service ends the session at its timeout.
+            let _ = keeper.close().await;
+        });
+    }
+}
+
+/// Unwraps the grant of a wait without an end.
+pub(super) fn granted<T>(granted: Option<T>) -> T {
+    granted.expect("without an end of the wait there is a grant or an error")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockkeeper_recipes::kind;
 
-use crate::blocking::keeper::User;
+use crate::blocking::engine::User;
 use crate::{FencingToken, Hold, Reentrant, Result};
 
 /// Proof that this thread holds a lock; `Kind` says which. One of several, if the thread locked it more than once.

@@ -2,17 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread_local;
 use std::time::Duration;
 
-use crate::blocking::engine::Engine;
+use crate::blocking::engine::{Engine, User};
 use crate::blocking::{Barrier, DoubleBarrier, Election, Mutex, RwLock, Semaphore, SharedCounter, SharedValue};
-use crate::{Capabilities, ContenderInfo, Error, KeeperBuilder, OwnContender, OwnerKey, Permits, Result, ServiceUrl};
-
-thread_local! {
-    /// This thread, as the owner of what it locks.
-    static THREAD: OwnerKey = OwnerKey::of_this_thread();
-}
+use crate::{Capabilities, ContenderInfo, Error, KeeperBuilder, OwnContender, Permits, Result, ServiceUrl};
 
 /// Opens a way to the service that `url` names, for threads.
 ///
@@ -23,11 +17,6 @@ thread_local! {
 /// Those of [`lockkeeper::connect`](crate::connect) and [`Keeper::start`].
 pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keeper> {
     Keeper::start(crate::builder(url)?)
-}
-
-/// Unwraps the grant of a wait without an end.
-pub(super) fn granted<T>(granted: Option<T>) -> T {
-    granted.expect("without an end of the wait there is a grant or an error")
 }
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
@@ -53,12 +42,6 @@ pub struct Keeper {
     pub(super) user: Arc<User>,
 }
 
-/// What a blocking keeper, its locks and its guards share.
-pub(super) struct User {
-    pub(super) keeper: crate::Keeper,
-    engine: Arc<Engine>,
-}
-
 impl Keeper {
     /// Makes a keeper with its own settings.
     ///
@@ -67,7 +50,7 @@ impl Keeper {
     /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached), transient, if the system gives no thread.
     pub fn start(builder: KeeperBuilder) -> Result<Self> {
         let engine = Engine::start()?;
-        Ok(Self { user: Arc::new(User { keeper: builder.build(), engine }) })
+        Ok(Self { user: Arc::new(User::new(builder.build(), engine)) })
     }
 
     /// Returns the mutex of this name. This costs nothing; the service learns of it at the first lock.
@@ -159,29 +142,6 @@ impl Keeper {
     /// Returns the keeper underneath, for async code: it has the same session and the same owners.
     pub fn as_async(&self) -> &crate::Keeper {
         &self.user.keeper
-    }
-}
-
-impl User {
-    /// Does this work on the engine, and keeps the calling thread waiting for it.
-    pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-        self.engine.call(work)
-    }
-}
-
-/// Returns the owner key of this thread.
-pub(super) fn this_thread() -> OwnerKey {
-    // A thread that is ending has given up its key; what it locks then has a new owner.
-    THREAD.try_with(OwnerKey::clone).unwrap_or_default()
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        let keeper = self.keeper.clone();
-        self.engine.finish(async move {
-            // If this fails, the service ends the session at its timeout.
-            let _ = keeper.close().await;
-        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::keeper::{User, granted, this_thread};
+use crate::blocking::engine::{User, granted, this_thread};
 use crate::blocking::{Guard, ReadGuard, WriteGuard};
 use crate::{Hold, QueueName, Result, Wait};
 

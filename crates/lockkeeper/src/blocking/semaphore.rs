@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blocking::Permit;
-use crate::blocking::keeper::{User, granted};
+use crate::blocking::engine::{User, granted};
 use crate::{QueueName, Result, Wait};
 
 /// A semaphore: a number of permits, and one queue of those that wait for some. Permits belong to no thread.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Barrier as Meeting};
 use std::thread;
 use std::time::Duration;
 
-use super::engine::Engine;
 use super::*;
+use crate::blocking::engine::Engine;
 use crate::clock::{Clock, SystemClock};
 use crate::retry::RetryPolicy;
 use crate::testing::MemoryService;

@@ -13,9 +13,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::locked_file::{Durability, LockedFile, failure, refusal};
-use super::token_file::{FILE_BYTES_MAX, Greatest, Key, Verdict};
 use crate::fence::Seen;
+use crate::fence::locked_file::{Durability, LockedFile, failure, refusal};
+use crate::fence::token_file::{FILE_BYTES_MAX, Greatest, Key, Verdict};
 use crate::{Error, ErrorKind, FencingToken, QueueName, Result};
 
 /// What such a file begins with.

@@ -1,5 +1,5 @@
-//! An operator's orders to a lock: revoke it, break it, freeze it, thaw it; and orders that meet one contender, which was
-//! seen before.
+//! An operator's orders to a lock: revoke it, break it, freeze it, thaw it; and orders that meet one contender, which
+//! was seen before.
 
 mod freeze;
 pub(crate) mod watching;

@@ -1,7 +1,8 @@
-//! One contender of this process for all of its tasks that wait for the same lock, and what a guard has of it: one turn.
+//! One contender of this process for all of its tasks that wait for the same lock, and what a guard has of it: one
+//! turn.
 //!
-//! A *local queue* is asked for a *turn*. A turn is granted from the local queue's place in the service's queue,
-//! and passes to the next task without a request.
+//! A *local queue* is asked for a *turn*. A turn is granted from the local queue's place in the service's queue, and
+//! passes to the next task without a request.
 //!
 //! | file | what lives there |
 //! | --- | --- |

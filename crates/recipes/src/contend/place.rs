@@ -1,8 +1,8 @@
 //! The place in a queue that is withdrawn when its guard is dropped, and the eviction of an idle holder.
 //!
 //! A place is armed before the join is sent, so that a future dropped at any point leaves no contender behind. A call
-//! without a wait looks and takes no place in line. A process that keeps an idle place hears of joins alone, so such a call
-//! leaves a join behind, which stands until the place is given up, for a short time at most.
+//! without a wait looks and takes no place in line. A process that keeps an idle place hears of joins alone, so such a
+//! call leaves a join behind, which stands until the place is given up, for a short time at most.
 
 use std::sync::Arc;
 use std::time::Duration;

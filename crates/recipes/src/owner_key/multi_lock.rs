@@ -1,4 +1,5 @@
-//! Several locks at once: all of them, or none. They are taken in one order, and `guard` has the proof of holding them all.
+//! Several locks at once: all of them, or none. They are taken in one order, and `guard` has the proof of holding them
+//! all.
 
 mod guard;
 

@@ -1,4 +1,5 @@
-//! The places of one owner, lock by lock, which task may ask for more, and the guard that is one of several on one hold.
+//! The places of one owner, lock by lock, which task may ask for more, and the guard that is one of several on one
+//! hold.
 //!
 //! The places only know the holds; the guards that share a hold keep it.
 

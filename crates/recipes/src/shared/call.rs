@@ -1,5 +1,6 @@
 //! A call that asks for a lock: on the list of the keeper's contenders, measured and traced, from its beginning until
-//! it has a guard or ends without one; and the caller: the flow of control that calls, and the contender that it is nested in.
+//! it has a guard or ends without one; and the caller: the flow of control that calls, and the contender that it is
+//! nested in.
 //!
 //! The caller is looked up when a call begins, since a call may go on elsewhere: a waiting thread has its work done by
 //! another one. The lock is granted or refused without it.

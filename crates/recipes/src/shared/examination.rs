@@ -1,4 +1,5 @@
-//! What observers are told of sessions: their beginning and end, and the findings of the brief examination at the first.
+//! What observers are told of sessions: their beginning and end, and the findings of the brief examination at the
+//! first.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! One call that asks for a lock, from its beginning to its outcome, and one hold, from its grant to its end; the handles of
-//! the kind of lock by which both are recorded.
+//! One call that asks for a lock, from its beginning to its outcome, and one hold, from its grant to its end; the
+//! handles of the kind of lock by which both are recorded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

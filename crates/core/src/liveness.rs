@@ -1,6 +1,76 @@
-//! Why a hold or a session ended.
+//! The belief in a session or a place: until when, and why it ended.
 
 use std::fmt;
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+
+/// Until when a hold may be believed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a deadline is there or not")]
+pub enum SafeUntil {
+    /// Until this moment, unless it is renewed earlier.
+    At(BootInstant),
+    /// While this process lives: the service has no timeouts.
+    ProcessEnd,
+}
+
+impl SafeUntil {
+    /// Returns how long from `now` it may be believed; `None` if there is no deadline.
+    pub fn left(self, now: BootInstant) -> Option<Duration> {
+        match self {
+            Self::At(deadline) => Some(deadline.saturating_duration_since(now)),
+            Self::ProcessEnd => None,
+        }
+    }
+
+    const NO_DEADLINE: u64 = u64::MAX;
+
+    pub(crate) fn to_nanos(self) -> u64 {
+        match self {
+            Self::At(deadline) => deadline.as_nanos().min(Self::NO_DEADLINE - 1),
+            Self::ProcessEnd => Self::NO_DEADLINE,
+        }
+    }
+
+    pub(crate) fn from_nanos(nanos: u64) -> Self {
+        if nanos == Self::NO_DEADLINE { Self::ProcessEnd } else { Self::At(BootInstant::from_nanos(nanos)) }
+    }
+}
+
+/// What may be believed of a session, or of a place held by it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a holder handles every one")]
+pub enum Liveness {
+    /// It stands, and the connection to the service is open.
+    Held {
+        /// Until when, if no further reply arrives.
+        safe_until: SafeUntil,
+    },
+    /// It stands, but the connection to the service is broken; it is lost at `safe_until` unless the connection opens
+    /// again before.
+    Jeopardy {
+        /// Until when.
+        safe_until: SafeUntil,
+    },
+    /// It is lost and never comes back.
+    Lost(LossReason),
+}
+
+impl Liveness {
+    /// Tells whether it stands.
+    pub const fn is_held(self) -> bool {
+        !matches!(self, Self::Lost(_))
+    }
+
+    /// Returns until when it may be believed, or `None` if it is lost.
+    pub const fn safe_until(self) -> Option<SafeUntil> {
+        match self {
+            Self::Held { safe_until } | Self::Jeopardy { safe_until } => Some(safe_until),
+            Self::Lost(_) => None,
+        }
+    }
+}
 
 /// Why a hold or a session was lost; final.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,4 +1,11 @@
-//! The layer, and what becomes of a request: checked, put in line, compared, answered.
+//! A fence before an HTTP service: a `tower` layer that refuses requests of holders that were overtaken, from the check
+//! to the response.
+//!
+//! `refusal` says whose token a request brings and what is answered without one, `lines` has one request of a lock at a
+//! time. Where the greatest tokens are kept belongs to the store.
+
+mod lines;
+mod refusal;
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -11,11 +18,13 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::admission;
-use super::lines::{Lines, Place};
-use super::refusal::Refusal;
 use crate::QueueName;
+use crate::fence::http::lines::{Lines, Place};
+use crate::fence::http::refusal::Refusal;
 use crate::fence::{Seen, TokenHeader, TokenStore};
+
+pub use lines::WAITING_MAX;
+pub use refusal::StoreFailure;
 
 /// A [`Layer`] that lets a request pass only with a token that no greater one was seen before.
 ///
@@ -24,8 +33,8 @@ use crate::fence::{Seen, TokenHeader, TokenStore};
 /// | without the header [`TOKEN_HEADER`](crate::fence::TOKEN_HEADER) | 428 |
 /// | with a malformed one, with two, or with a token of another lock | 400 |
 /// | with a smaller token than the greatest seen | 412 |
-/// | while [`WAITING_MAX`](super::WAITING_MAX) requests of the lock wait | 503 |
-/// | whose token the store cannot compare | 500, with a [`StoreFailure`](super::StoreFailure) among its extensions |
+/// | while [`WAITING_MAX`](crate::fence::http::WAITING_MAX) requests of the lock wait | 503 |
+/// | whose token the store cannot compare | 500, with a [`StoreFailure`](crate::fence::http::StoreFailure) among its extensions |
 /// | with the greatest token, or one that is greater | the service's own |
 ///
 /// Refusals are problems (`application/problem+json`); that with 412 has the members `name`, `token` and
@@ -134,7 +143,7 @@ struct Entered {
 impl Fence {
     fn enter(&self, parts: &Parts) -> Result<Entered, Refusal> {
         let name = (self.lock_of)(parts).ok_or(Refusal::NoLock)?;
-        let header = admission::read(&parts.headers, &name)?;
+        let header = refusal::read(&parts.headers, &name)?;
         let place = self.lines.enter(&name).ok_or(Refusal::TooManyWait)?;
         Ok(Entered { name, header, place })
     }

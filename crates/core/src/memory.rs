@@ -1,4 +1,26 @@
-//! Injecting faults.
+//! The memory backend: the reference semantics of the waist, and a test double.
+//!
+//! Contenders of one process exclude one another; nothing leaves the process and nothing needs a runtime. It implements
+//! the waist in the simplest form. [`Testing`] lets a test inject what happens to real services: expire a session, cut
+//! it off, pause the service, lose a reply, remove a contender.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! use lockkeeper::{Keeper, LossReason};
+//!
+//! let keeper = Keeper::memory();
+//! let guard = keeper.mutex("nightly")?.lock().await?;
+//! keeper.testing().unwrap().expire_session();
+//! assert_eq!(guard.hold().lost().await, LossReason::Expired);
+//! # Ok(())
+//! # }
+//! ```
+
+mod queue;
+mod service;
+mod session;
+mod standing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,11 +28,11 @@ use std::sync::Arc;
 use crate::backend::Backend;
 use crate::contender::ContenderId;
 use crate::error::{Operation, Result};
-use crate::loss::LossReason;
-use crate::memory::service::MemoryService;
+use crate::liveness::{LossReason, SafeUntil};
 use crate::memory::session::MemoryBackend;
 use crate::name::{Part, QueueName};
-use crate::standing::SafeUntil;
+
+pub use service::MemoryService;
 
 /// Injects into one client of a memory service the faults of real services; from [`MemoryService::client`].
 ///
