@@ -57,7 +57,7 @@ impl StandingPlace {
             _ => match self.pipe.state() {
                 PipeState::Stands => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
                 state => match (state, self.pipe.conclude()) {
-                    (PipeState::Displaced, _) => LossReason::Displaced,
+                    (PipeState::Displaced, LossReason::Removed) => LossReason::Displaced,
                     (_, reason) => reason,
                 },
             },
