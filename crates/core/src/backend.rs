@@ -216,10 +216,10 @@ pub trait Values: Send + Sync {
 
 /// A withdrawal under way: a future that is ready when the withdrawal is certain. Dropping it stops nothing.
 #[must_use = "await it to know that the place was left; drop it with `let _ =` to let it go on by itself"]
-pub struct Withdrawal(Report);
+pub struct Withdrawal(WithdrawalReport);
 
 /// What a withdrawal reports. Most are over when they are made, and need no future of their own.
-enum Report {
+enum WithdrawalReport {
     UnderWay(BoxFuture<Result<()>>),
     /// `None` once it was told.
     Done(Option<Result<()>>),
@@ -228,12 +228,12 @@ enum Report {
 impl Withdrawal {
     /// Wraps the report of a withdrawal that goes on in the background.
     pub fn under_way(report: BoxFuture<Result<()>>) -> Self {
-        Self(Report::UnderWay(report))
+        Self(WithdrawalReport::UnderWay(report))
     }
 
     /// Makes the report of a withdrawal that is over.
     pub fn done(outcome: Result<()>) -> Self {
-        Self(Report::Done(Some(outcome)))
+        Self(WithdrawalReport::Done(Some(outcome)))
     }
 }
 
@@ -242,8 +242,10 @@ impl Future for Withdrawal {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         match &mut self.0 {
-            Report::UnderWay(report) => report.as_mut().poll(context),
-            Report::Done(outcome) => Poll::Ready(outcome.take().expect("a future that was ready is not polled again")),
+            WithdrawalReport::UnderWay(report) => report.as_mut().poll(context),
+            WithdrawalReport::Done(outcome) => {
+                Poll::Ready(outcome.take().expect("a future that was ready is not polled again"))
+            }
         }
     }
 }

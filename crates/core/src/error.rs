@@ -8,7 +8,7 @@ use crate::liveness::LossReason;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-type Source = Arc<dyn std::error::Error + Send + Sync + 'static>;
+type ErrorSource = Arc<dyn std::error::Error + Send + Sync + 'static>;
 
 /// What kind of failure it was.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -132,17 +132,17 @@ impl Operation {
 /// Why a call failed; cheap to clone, since one loss is reported to many waiters.
 #[derive(Clone)]
 pub struct Error {
-    inner: Box<Inner>,
+    inner: Box<ErrorParts>,
 }
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorParts {
     kind: ErrorKind,
     advice: Advice,
     operation: Operation,
     lock: Option<Arc<str>>,
     message: String,
-    source: Option<Source>,
+    source: Option<ErrorSource>,
 }
 
 impl Error {
@@ -162,7 +162,7 @@ impl Error {
     }
 
     fn new(kind: ErrorKind, advice: Advice, operation: Operation, message: String) -> Self {
-        Self { inner: Box::new(Inner { kind, advice, operation, lock: None, message, source: None }) }
+        Self { inner: Box::new(ErrorParts { kind, advice, operation, lock: None, message, source: None }) }
     }
 
     /// Adds the lock.
@@ -213,7 +213,7 @@ impl Error {
 /// One line: lock, operation and what happened. The cause is in its source; `{:#}` adds all causes.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, operation, lock, message, .. } = &*self.inner;
+        let ErrorParts { kind, operation, lock, message, .. } = &*self.inner;
         if let Some(lock) = lock {
             write!(formatter, "{lock}: ")?;
         }
@@ -239,7 +239,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, advice, operation, lock, message, source } = &*self.inner;
+        let ErrorParts { kind, advice, operation, lock, message, source } = &*self.inner;
         formatter
             .debug_struct("Error")
             .field("kind", kind)

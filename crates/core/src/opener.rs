@@ -44,11 +44,11 @@ impl Openable for Arc<dyn Session> {
 /// Opens one thing for all callers, and the next one when that is of no use any more. For keepers, and for backends
 /// that open a connection for looks.
 pub struct Opener<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<OpenerShared<T>>,
 }
 
-struct Shared<T> {
-    slot: Mutex<Slot<T>>,
+struct OpenerShared<T> {
+    slot: Mutex<OpenerSlot<T>>,
     /// The pauses of the one caller at a time that opens again and again.
     reopening: tokio::sync::Mutex<Backoff>,
     /// Whether nothing is opened any more.
@@ -57,7 +57,7 @@ struct Shared<T> {
 }
 
 /// What there is.
-enum Slot<T> {
+enum OpenerSlot<T> {
     /// Nothing, until a caller asks.
     Empty,
     /// A task opens it, and tells all waiters. If the sender is gone, its runtime has ended.
@@ -67,7 +67,7 @@ enum Slot<T> {
 }
 
 /// How a caller gets it.
-enum Way<T> {
+enum OpenerWay<T> {
     /// It is there.
     There(T),
     /// A task opens it and sends the outcome.
@@ -79,9 +79,9 @@ enum Way<T> {
 impl<T: Openable> Opener<T> {
     /// Starts with nothing open. `on_open` is called once with each thing that was opened and is kept.
     pub fn new(on_open: impl Fn(&T) + Send + Sync + 'static) -> Self {
-        let (slot, is_shut) = (Mutex::new(Slot::Empty), watch::Sender::new(false));
+        let (slot, is_shut) = (Mutex::new(OpenerSlot::Empty), watch::Sender::new(false));
         let reopening = tokio::sync::Mutex::new(Backoff::CONNECTING);
-        Self { shared: Arc::new(Shared { slot, reopening, is_shut, on_open: Box::new(on_open) }) }
+        Self { shared: Arc::new(OpenerShared { slot, reopening, is_shut, on_open: Box::new(on_open) }) }
     }
 
     /// Returns what is open, or waits until the next one is. If the future is dropped, the opening goes on. A caller
@@ -97,9 +97,9 @@ impl<T: Openable> Opener<T> {
     pub async fn get(&self, open: impl Fn() -> BoxFuture<Result<T>> + Send + Sync) -> Result<T> {
         for _ in 0..OPENINGS_MAX {
             let mut outcome = match self.shared.way(&open)? {
-                Way::There(opened) => return Ok(opened),
-                Way::Alone(opening) => return self.shared.settle(opening.await),
-                Way::Told(outcome) => outcome,
+                OpenerWay::There(opened) => return Ok(opened),
+                OpenerWay::Alone(opening) => return self.shared.settle(opening.await),
+                OpenerWay::Told(outcome) => outcome,
             };
             let told = outcome.wait_for(Option::is_some).await.map(|opened| opened.clone());
             if let Ok(Some(opened)) = told {
@@ -133,8 +133,8 @@ impl<T: Openable> Opener<T> {
     /// Returns what was opened last and not taken; it may be of no use any more.
     pub fn present(&self) -> Option<T> {
         match &*self.shared.slot() {
-            Slot::Open(opened) => Some(opened.clone()),
-            Slot::Opening(_) | Slot::Empty => None,
+            OpenerSlot::Open(opened) => Some(opened.clone()),
+            OpenerSlot::Opening(_) | OpenerSlot::Empty => None,
         }
     }
 
@@ -145,35 +145,37 @@ impl<T: Openable> Opener<T> {
 
     /// Takes what is open, if there is something.
     pub fn take(&self) -> Option<T> {
-        match std::mem::replace(&mut *self.shared.slot(), Slot::Empty) {
-            Slot::Open(opened) => Some(opened),
-            Slot::Opening(_) | Slot::Empty => None,
+        match std::mem::replace(&mut *self.shared.slot(), OpenerSlot::Empty) {
+            OpenerSlot::Open(opened) => Some(opened),
+            OpenerSlot::Opening(_) | OpenerSlot::Empty => None,
         }
     }
 }
 
-impl<T: Openable> Shared<T> {
-    fn way(self: &Arc<Self>, open: impl Fn() -> BoxFuture<Result<T>>) -> Result<Way<T>> {
+impl<T: Openable> OpenerShared<T> {
+    fn way(self: &Arc<Self>, open: impl Fn() -> BoxFuture<Result<T>>) -> Result<OpenerWay<T>> {
         let mut slot = self.slot();
         match &*slot {
-            Slot::Open(opened) if opened.is_open() => return Ok(Way::There(opened.clone())),
-            Slot::Opening(outcome) if outcome.has_changed().is_ok() => return Ok(Way::Told(outcome.clone())),
-            Slot::Open(_) | Slot::Opening(_) | Slot::Empty => *slot = Slot::Empty,
+            OpenerSlot::Open(opened) if opened.is_open() => return Ok(OpenerWay::There(opened.clone())),
+            OpenerSlot::Opening(outcome) if outcome.has_changed().is_ok() => {
+                return Ok(OpenerWay::Told(outcome.clone()));
+            }
+            OpenerSlot::Open(_) | OpenerSlot::Opening(_) | OpenerSlot::Empty => *slot = OpenerSlot::Empty,
         }
         self.refuse_if_shut()?;
         let mut opening = open();
         // In memory and on files an opening needs no wait, and so no task.
         if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             drop(slot);
-            return self.settle(opened).map(Way::There);
+            return self.settle(opened).map(OpenerWay::There);
         }
         let Ok(runtime) = Handle::try_current() else {
-            return Ok(Way::Alone(opening));
+            return Ok(OpenerWay::Alone(opening));
         };
         let (tell, outcome) = watch::channel(None);
-        *slot = Slot::Opening(outcome.clone());
+        *slot = OpenerSlot::Opening(outcome.clone());
         runtime.spawn(run(Arc::downgrade(self), opening, self.is_shut.subscribe(), tell));
-        Ok(Way::Told(outcome))
+        Ok(OpenerWay::Told(outcome))
     }
 
     /// Keeps what was opened for all callers from now on.
@@ -182,8 +184,8 @@ impl<T: Openable> Shared<T> {
         let opened = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                if let Slot::Opening(_) = *slot {
-                    *slot = Slot::Empty;
+                if let OpenerSlot::Opening(_) = *slot {
+                    *slot = OpenerSlot::Empty;
                 }
                 return Err(error);
             }
@@ -193,13 +195,13 @@ impl<T: Openable> Shared<T> {
             opened.discard();
             return Err(closed);
         }
-        if let Slot::Open(other) = &*slot
+        if let OpenerSlot::Open(other) = &*slot
             && other.is_open()
         {
             // Two callers asked at the same moment. The one that no caller takes ends when it is dropped.
             return Ok(other.clone());
         }
-        *slot = Slot::Open(opened.clone());
+        *slot = OpenerSlot::Open(opened.clone());
         drop(slot);
         (self.on_open)(&opened);
         Ok(opened)
@@ -213,14 +215,14 @@ impl<T: Openable> Shared<T> {
     }
 
     /// Nothing panics while the slot is locked, so a poisoned lock still guards consistent data.
-    fn slot(&self) -> MutexGuard<'_, Slot<T>> {
+    fn slot(&self) -> MutexGuard<'_, OpenerSlot<T>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Opens something, unless the opener is shut or dropped before.
 async fn run<T: Openable>(
-    opener: Weak<Shared<T>>,
+    opener: Weak<OpenerShared<T>>,
     opening: BoxFuture<Result<T>>,
     mut is_shut: watch::Receiver<bool>,
     tell: watch::Sender<Option<Result<T>>>,

@@ -11,7 +11,7 @@ const PIECE_BYTES: usize = 1024;
 const ANSWER_BYTES: usize = 16;
 
 thread_local! {
-    static PIECE: RefCell<Piece> = const { RefCell::new(Piece::used_up()) };
+    static PIECE: RefCell<RandomPiece> = const { RefCell::new(RandomPiece::used_up()) };
 }
 
 /// Returns 128 bits that no caller was given before.
@@ -21,14 +21,14 @@ pub(crate) fn next_128_bits() -> Result<u128, getrandom::Error> {
 
 /// Random bytes, each of which is given out once.
 #[derive(Clone, Debug)]
-struct Piece {
+struct RandomPiece {
     bytes: [u8; PIECE_BYTES],
     used: usize,
     /// The process that asked for them.
     asked_by: u32,
 }
 
-impl Piece {
+impl RandomPiece {
     const fn used_up() -> Self {
         Self { bytes: [0; PIECE_BYTES], used: PIECE_BYTES, asked_by: 0 }
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn no_answer_comes_twice() {
-        let mut piece = Piece::used_up();
+        let mut piece = RandomPiece::used_up();
         let answers = 4 * PIECE_BYTES / ANSWER_BYTES;
         let distinct: BTreeSet<_> = (0..answers).map(|_| piece.next(PARENT).unwrap()).collect();
         assert_eq!(distinct.len(), answers);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_fork_is_given_nothing_of_what_its_parent_has_asked_for() {
-        let mut parent = Piece::used_up();
+        let mut parent = RandomPiece::used_up();
         parent.next(PARENT).unwrap();
         let mut child = parent.clone();
         let answers = PIECE_BYTES / ANSWER_BYTES - 1;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_was_given_out_is_not_kept() {
-        let mut piece = Piece::used_up();
+        let mut piece = RandomPiece::used_up();
         let answer = piece.next(PARENT).unwrap().to_ne_bytes();
         assert!(!piece.bytes.windows(ANSWER_BYTES).any(|kept| kept == answer));
     }

@@ -66,13 +66,13 @@ const UNEXPLAINED: LossReason = LossReason::Lapsed;
 /// [`Standing`](crate::Standing) from it. Once the place is lost, it stays lost.
 pub struct PlaceBond {
     session: SessionBond,
-    fate: watch::Sender<Fate>,
+    fate: watch::Sender<ContenderFate>,
     revocation: watch::Sender<Option<Revocation>>,
 }
 
 /// What became of a contender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fate {
+enum ContenderFate {
     /// It is there, for all that is known.
     Stands,
     /// Its owner leaves it.
@@ -84,19 +84,19 @@ enum Fate {
 }
 
 /// A session that is lost says more than what became of a contender of it.
-const fn believed(session: Liveness, fate: Fate) -> Liveness {
+const fn believed(session: Liveness, fate: ContenderFate) -> Liveness {
     match (session, fate) {
-        (Liveness::Lost(_), _) | (_, Fate::Stands) => session,
-        (_, Fate::Left) => Liveness::Lost(LossReason::Removed),
-        (_, Fate::Gone) => Liveness::Lost(UNEXPLAINED),
-        (_, Fate::GoneFor(reason)) => Liveness::Lost(reason),
+        (Liveness::Lost(_), _) | (_, ContenderFate::Stands) => session,
+        (_, ContenderFate::Left) => Liveness::Lost(LossReason::Removed),
+        (_, ContenderFate::Gone) => Liveness::Lost(UNEXPLAINED),
+        (_, ContenderFate::GoneFor(reason)) => Liveness::Lost(reason),
     }
 }
 
 impl PlaceBond {
     /// Makes the bond of a place whose contender was just stored.
     pub fn new(session: SessionBond) -> Self {
-        Self { session, fate: watch::Sender::new(Fate::Stands), revocation: watch::Sender::new(None) }
+        Self { session, fate: watch::Sender::new(ContenderFate::Stands), revocation: watch::Sender::new(None) }
     }
 
     /// Returns the bond of the session that the place depends on.
@@ -106,26 +106,26 @@ impl PlaceBond {
 
     /// Notes that the owner leaves the place: from now on it is lost, and no end of the contender is news.
     pub fn leave(&self) {
-        self.fate.send_replace(Fate::Left);
+        self.fate.send_replace(ContenderFate::Left);
     }
 
     /// Tells whether the owner has left the place.
     pub fn is_left(&self) -> bool {
-        self.fate() == Fate::Left
+        self.fate() == ContenderFate::Left
     }
 
     /// Tells whether the contender is in its queue, for all that is known.
     pub fn stands(&self) -> bool {
-        self.fate() == Fate::Stands
+        self.fate() == ContenderFate::Stands
     }
 
     /// Notes that the contender is gone, and not by its owner; returns whether that is news. Then the backend finds out
     /// why, and [`explain`](Self::explain)s it.
     pub fn remove(&self) -> bool {
         self.fate.send_if_modified(|fate| {
-            let is_news = *fate == Fate::Stands;
+            let is_news = *fate == ContenderFate::Stands;
             if is_news {
-                *fate = Fate::Gone;
+                *fate = ContenderFate::Gone;
             }
             is_news
         })
@@ -134,9 +134,9 @@ impl PlaceBond {
     /// Notes why the contender is gone.
     pub fn explain(&self, reason: LossReason) {
         self.fate.send_if_modified(|fate| {
-            let is_news = matches!(fate, Fate::Stands | Fate::Gone);
+            let is_news = matches!(fate, ContenderFate::Stands | ContenderFate::Gone);
             if is_news {
-                *fate = Fate::GoneFor(reason);
+                *fate = ContenderFate::GoneFor(reason);
             }
             is_news
         });
@@ -144,20 +144,20 @@ impl PlaceBond {
 
     /// Tells whether the contender is gone, and it is not known why.
     pub fn is_unexplained(&self) -> bool {
-        self.fate() == Fate::Gone
+        self.fate() == ContenderFate::Gone
     }
 
     /// Returns why the contender is gone, once that is known.
     pub fn reason(&self) -> Option<LossReason> {
         match self.fate() {
-            Fate::GoneFor(reason) => Some(reason),
-            Fate::Stands | Fate::Left | Fate::Gone => None,
+            ContenderFate::GoneFor(reason) => Some(reason),
+            ContenderFate::Stands | ContenderFate::Left | ContenderFate::Gone => None,
         }
     }
 
     /// Waits until the contender is gone, also by its owner.
     pub async fn removed(&self) {
-        self.fate_is(|fate| fate != Fate::Stands).await;
+        self.fate_is(|fate| fate != ContenderFate::Stands).await;
     }
 
     /// Waits until it is known why the contender is gone, if it is, or the session is lost. A caller that was told of
@@ -166,7 +166,7 @@ impl PlaceBond {
     pub async fn explained(&self) {
         tokio::select! {
             biased;
-            () = self.fate_is(|fate| fate != Fate::Gone) => {}
+            () = self.fate_is(|fate| fate != ContenderFate::Gone) => {}
             _ = self.session.lost() => {}
         }
     }
@@ -216,11 +216,11 @@ impl PlaceBond {
         }
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> ContenderFate {
         *self.fate.borrow()
     }
 
-    async fn fate_is(&self, wanted: fn(Fate) -> bool) {
+    async fn fate_is(&self, wanted: fn(ContenderFate) -> bool) {
         let mut fate = self.fate.subscribe();
         // The sender lives in what we hold.
         let _ = fate.wait_for(|&fate| wanted(fate)).await;
@@ -256,11 +256,24 @@ mod tests {
     fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
         let expired = Liveness::Lost(LossReason::Expired);
         for session in [HELD, JEOPARDY] {
-            assert_eq!(believed(session, Fate::Stands), session);
-            assert_eq!(believed(session, Fate::Gone), Liveness::Lost(UNEXPLAINED), "the deletion is told first");
-            assert_eq!(believed(session, Fate::GoneFor(LossReason::Expired)), expired, "it is explained first");
+            assert_eq!(believed(session, ContenderFate::Stands), session);
+            assert_eq!(
+                believed(session, ContenderFate::Gone),
+                Liveness::Lost(UNEXPLAINED),
+                "the deletion is told first"
+            );
+            assert_eq!(
+                believed(session, ContenderFate::GoneFor(LossReason::Expired)),
+                expired,
+                "it is explained first"
+            );
         }
-        for fate in [Fate::Stands, Fate::Left, Fate::Gone, Fate::GoneFor(LossReason::Expired)] {
+        for fate in [
+            ContenderFate::Stands,
+            ContenderFate::Left,
+            ContenderFate::Gone,
+            ContenderFate::GoneFor(LossReason::Expired),
+        ] {
             assert_eq!(believed(expired, fate), expired, "the session's end is told first");
         }
         assert!(!matches!(UNEXPLAINED, LossReason::Removed | LossReason::Broken), "these are final");
@@ -270,10 +283,10 @@ mod tests {
     fn a_contender_that_was_removed_from_a_session_that_stands_is_told_to_be() {
         for reason in [LossReason::Removed, LossReason::Broken] {
             for session in [HELD, JEOPARDY] {
-                assert_eq!(believed(session, Fate::GoneFor(reason)), Liveness::Lost(reason));
+                assert_eq!(believed(session, ContenderFate::GoneFor(reason)), Liveness::Lost(reason));
             }
             let closed = Liveness::Lost(LossReason::Closed);
-            assert_eq!(believed(closed, Fate::GoneFor(reason)), closed);
+            assert_eq!(believed(closed, ContenderFate::GoneFor(reason)), closed);
         }
     }
 

@@ -27,12 +27,12 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, Opener, QueueName, Result, Session, Standing, Wait};
 
 use crate::event::Event;
-use crate::shared::{Shared, Stage};
+use crate::shared::{KeeperStage, Shared};
 
-pub(crate) use attempt::{InLine, Pending, PlaceAttempt};
-pub(crate) use line::{Joined, OnePlace, entry, join_beside};
+pub(crate) use attempt::{LineAttempt, PendingPlace, PlaceAttempt};
+pub(crate) use line::{JoinedPlace, OnePlace, entry, join_beside};
 pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
-pub(crate) use place::{Granted, Place};
+pub(crate) use place::{ArmedPlace, Granted};
 pub(crate) use refusal::{
     check_standing, check_with_reason, kind_mismatch, lost_error, not_carried, refused, removed, unanswered,
 };
@@ -42,7 +42,7 @@ pub(crate) use refusal::{
 pub(crate) const STEADY: Duration = Duration::from_secs(1);
 
 /// One way to a grant under one session.
-pub(crate) trait Attempt: Send {
+pub(crate) trait GrantAttempt: Send {
     /// What is granted.
     type Granted: Send;
 
@@ -51,33 +51,37 @@ pub(crate) trait Attempt: Send {
         &shared.opener
     }
 
-    /// Takes what is granted without a wait, in the caller's own future; otherwise [`Attempt::wait`] goes on with what
+    /// Takes what is granted without a wait, in the caller's own future; otherwise [`GrantAttempt::wait`] goes on with what
     /// is under way. An attempt that is seldom granted at once leaves all to that.
     fn at_once(
         &mut self,
         _shared: &Shared,
-        _progress: &mut Progress,
+        _progress: &mut WaitProgress,
         _context: &mut Context<'_>,
     ) -> Poll<Result<Self::Granted>> {
         Poll::Pending
     }
 
     /// Takes a place under the present session and waits there until it is granted or lost.
-    fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
+    fn wait(
+        &mut self,
+        shared: &Shared,
+        progress: &mut WaitProgress,
+    ) -> impl Future<Output = Result<Self::Granted>> + Send;
 
     /// Takes it if no wait is needed; `None` otherwise.
     fn try_once(&mut self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
 
     /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to
     /// something that is held.
-    fn refused_from(&self) -> Stage {
-        Stage::Drained
+    fn refused_from(&self) -> KeeperStage {
+        KeeperStage::Drained
     }
 }
 
 /// How far a wait has come, for the error when it ends.
 #[derive(Debug)]
-pub(crate) enum Progress {
+pub(crate) enum WaitProgress {
     /// There is no place in the queue; with the last failure.
     NoPlace(Option<Error>),
     /// There is a place, or there was one a moment ago.
@@ -98,7 +102,7 @@ const HELD_UP_LOOK: Duration = Duration::from_millis(250);
 /// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before there was a place:
 /// then it is unknown whether the lock was free, except if another process on its way into the queue held us up.
 /// Without a wait nothing is retried.
-pub(crate) async fn grant<A: Attempt>(
+pub(crate) async fn grant<A: GrantAttempt>(
     shared: &Shared,
     queue: &QueueName,
     attempt: &mut A,
@@ -111,7 +115,7 @@ pub(crate) async fn grant<A: Attempt>(
         return Box::pin(try_unless_held_up(shared, queue, attempt)).await;
     }
     refuse(shared, queue, attempt.refused_from())?;
-    let mut progress = Progress::NoPlace(None);
+    let mut progress = WaitProgress::NoPlace(None);
     let first = poll_fn(|context| Poll::Ready(attempt.at_once(shared, &mut progress, context))).await;
     let failure = match first {
         Poll::Ready(Ok(granted)) => {
@@ -127,12 +131,12 @@ pub(crate) async fn grant<A: Attempt>(
 }
 
 /// Waits for a grant until the time is up: the attempt goes on, or has failed once.
-async fn wait_until<A: Attempt>(
+async fn wait_until<A: GrantAttempt>(
     shared: &Shared,
     queue: &QueueName,
     attempt: &mut A,
     (wait, called_at): (Wait, BootInstant),
-    (mut progress, failure): (Progress, Option<Error>),
+    (mut progress, failure): (WaitProgress, Option<Error>),
 ) -> Result<Option<A::Granted>> {
     let refused_from = attempt.refused_from();
     let granted = {
@@ -145,20 +149,20 @@ async fn wait_until<A: Attempt>(
     };
     refuse(shared, queue, refused_from)?;
     match (granted, progress) {
-        (None, Progress::NoPlace(_)) if shared.is_held_up(queue) => Ok(None),
-        (None, Progress::NoPlace(Some(error))) => Err(error),
-        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(queue)),
+        (None, WaitProgress::NoPlace(_)) if shared.is_held_up(queue) => Ok(None),
+        (None, WaitProgress::NoPlace(Some(error))) => Err(error),
+        (None, WaitProgress::NoPlace(None)) => Err(unanswered(shared).at(queue)),
         (granted, _) => Ok(granted),
     }
 }
 
 /// Refuses what a keeper that is drained or closed does not grant.
-fn refuse(shared: &Shared, queue: &QueueName, from: Stage) -> Result<()> {
+fn refuse(shared: &Shared, queue: &QueueName, from: KeeperStage) -> Result<()> {
     shared.refuse_from(from).map_err(|closed| closed.at(queue))
 }
 
 /// Takes it if no wait is needed. A wait for another process that is just entering the queue counts as one.
-async fn try_unless_held_up<A: Attempt>(
+async fn try_unless_held_up<A: GrantAttempt>(
     shared: &Shared,
     queue: &QueueName,
     attempt: &mut A,
@@ -185,12 +189,12 @@ async fn try_unless_held_up<A: Attempt>(
 }
 
 /// Tries until it is granted, after the first attempt has failed if there is a failure.
-async fn persist<A: Attempt>(
+async fn persist<A: GrantAttempt>(
     shared: &Shared,
     queue: &QueueName,
     attempt: &mut A,
     called_at: BootInstant,
-    progress: &mut Progress,
+    progress: &mut WaitProgress,
     failure: Option<Error>,
 ) -> Result<A::Granted> {
     let error = match failure {
@@ -204,12 +208,12 @@ async fn persist<A: Attempt>(
 }
 
 /// Tries again after the first attempt, which began at `started`, has failed in this way.
-async fn persist_after<A: Attempt>(
+async fn persist_after<A: GrantAttempt>(
     shared: &Shared,
     queue: &QueueName,
     attempt: &mut A,
     mut started: BootInstant,
-    progress: &mut Progress,
+    progress: &mut WaitProgress,
     mut error: Error,
 ) -> Result<A::Granted> {
     let mut attempt_started = started;
@@ -226,7 +230,7 @@ async fn persist_after<A: Attempt>(
             }
             _ => false,
         };
-        if matches!(progress, Progress::Placed) && now.saturating_duration_since(attempt_started) >= STEADY {
+        if matches!(progress, WaitProgress::Placed) && now.saturating_duration_since(attempt_started) >= STEADY {
             // The policy bounds one outage, not the wait before it.
             (failed, started) = (0, now);
         }
@@ -238,7 +242,7 @@ async fn persist_after<A: Attempt>(
             let told = error.clone();
             shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: told });
             let failed = error.operation();
-            *progress = Progress::NoPlace(Some(error));
+            *progress = WaitProgress::NoPlace(Some(error));
             shared.rest(attempt.opener(shared), failed, delay).await;
         }
         attempt_started = shared.clock.now();

@@ -19,13 +19,13 @@ use std::task::Poll;
 use lockkeeper_core::{Error, ErrorKind, FencingToken, LivenessAt, Operation, QueueName, Result, Standing};
 
 use crate::deadlock::search::{circle, in_words};
-use crate::deadlock::table::{Entry, Place, Proof, Stage};
+use crate::deadlock::table::{StandsProof, TableEntry, WaitPlace, WaitStage};
 
-pub(crate) use table::{KeyId, Table, Want};
+pub(crate) use table::{KeyId, KeyTable, Want};
 
 /// A call of a key for a lock.
-pub(crate) struct Asking {
-    table: Arc<Mutex<Table>>,
+pub(crate) struct KeyCall {
+    table: Arc<Mutex<KeyTable>>,
     key: KeyId,
     lock: QueueName,
     want: Want,
@@ -33,8 +33,8 @@ pub(crate) struct Asking {
     entry: Mutex<Option<usize>>,
 }
 
-impl Asking {
-    pub(crate) const fn new(table: Arc<Mutex<Table>>, key: KeyId, lock: QueueName, want: Want) -> Self {
+impl KeyCall {
+    pub(crate) const fn new(table: Arc<Mutex<KeyTable>>, key: KeyId, lock: QueueName, want: Want) -> Self {
         Self { table, key, lock, want, entry: Mutex::new(None) }
     }
 
@@ -46,7 +46,7 @@ impl Asking {
     pub(crate) fn waits_in(&self, place: FencingToken, standing: &Arc<dyn Standing>) -> Result<()> {
         let standing = standing.clone();
         let stands = Box::new(move || standing.liveness(LivenessAt::Now).is_held());
-        self.wait(Some(Place { number: place.as_u64(), stands }))
+        self.wait(Some(WaitPlace { number: place.as_u64(), stands }))
     }
 
     /// Waits for a turn that tasks of this process share; as soon as it is not had at once, the wait is noted.
@@ -67,7 +67,7 @@ impl Asking {
         .await
     }
 
-    fn wait(&self, place: Option<Place>) -> Result<()> {
+    fn wait(&self, place: Option<WaitPlace>) -> Result<()> {
         let mut entry = unpoisoned(&self.entry);
         let mut table = unpoisoned(&self.table);
         let mut before = None;
@@ -77,7 +77,7 @@ impl Asking {
                 number
             }
             (Some(number), None) => number,
-            (None, place) => table.add(self.entry(Stage::Waits(place))),
+            (None, place) => table.add(self.entry(WaitStage::Waits(place))),
         };
         *entry = Some(number);
         let found = circle(&table, number);
@@ -96,27 +96,27 @@ impl Asking {
 
     /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held. The call waits
     /// no longer, from the same moment on.
-    pub(crate) fn holds(&self, is_held: Proof) -> KeyHold {
+    pub(crate) fn holds(&self, is_held: StandsProof) -> KeyHold {
         let mut entry = unpoisoned(&self.entry);
         let mut table = unpoisoned(&self.table);
         let waited = entry.take().map(|number| table.remove(number));
-        let number = table.add(self.entry(Stage::Holds(is_held)));
+        let number = table.add(self.entry(WaitStage::Holds(is_held)));
         drop(table);
         drop(waited);
         KeyHold { table: self.table.clone(), number }
     }
 
-    fn entry(&self, stage: Stage) -> Entry {
+    fn entry(&self, stage: WaitStage) -> TableEntry {
         let want = match (self.want, &stage) {
             // Each permit may be given back separately.
-            (Want::Permits { of, .. }, Stage::Holds(_)) => Want::Permits { wanted: 1, of },
+            (Want::Permits { of, .. }, WaitStage::Holds(_)) => Want::Permits { wanted: 1, of },
             (want, _) => want,
         };
-        Entry { key: self.key, lock: self.lock.clone(), want, stage }
+        TableEntry { key: self.key, lock: self.lock.clone(), want, stage }
     }
 }
 
-impl Drop for Asking {
+impl Drop for KeyCall {
     fn drop(&mut self) {
         let entry = self.entry.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let removed = entry.map(|number| unpoisoned(&self.table).remove(number));
@@ -127,7 +127,7 @@ impl Drop for Asking {
 
 /// A hold of a key, which is forgotten when this is dropped.
 pub(crate) struct KeyHold {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<KeyTable>>,
     number: usize,
 }
 
@@ -144,7 +144,7 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for KeyCall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Asking").field("key", &self.key).field("lock", &self.lock).finish_non_exhaustive()
     }

@@ -15,7 +15,7 @@ use lockkeeper_core::{
 };
 use tokio::sync::Notify;
 
-use crate::event::meter::Holding;
+use crate::event::meter::MeteredHold;
 use crate::event::{Event, Observers};
 
 /// What a hold is in a fork: its parent has it.
@@ -28,7 +28,7 @@ pub struct Hold {
 }
 
 /// What is held, by which process, and until when.
-pub(crate) struct Held {
+pub(crate) struct HoldParts {
     /// The process that has it.
     pub(crate) home: Home,
     /// The session's, and the clock by which the hold is judged.
@@ -40,11 +40,11 @@ pub(crate) struct Held {
     pub(crate) end_of_place: Option<EndOfPlace>,
     /// When it ends by its own limit.
     pub(crate) ends_at: Option<BootInstant>,
-    pub(crate) holding: Holding,
+    pub(crate) holding: MeteredHold,
 }
 
 struct HoldState {
-    held: Held,
+    held: HoldParts,
     /// Why it was lost, once that was seen.
     loss: OnceLock<LossReason>,
     /// Set when the guard gave the lock back, and then told to those that wait for the end of the hold.
@@ -55,7 +55,7 @@ struct HoldState {
 }
 
 impl Hold {
-    pub(crate) fn new(held: Held) -> Self {
+    pub(crate) fn new(held: HoldParts) -> Self {
         let (loss, released, ended, heard) = (OnceLock::new(), AtomicBool::new(false), Notify::new(), OnceLock::new());
         Self { state: Arc::new(HoldState { held, loss, released, ended, heard }) }
     }
@@ -222,7 +222,7 @@ impl Hold {
     pub async fn revoked(&self) -> Revocation {
         let revocation = self.state.held.grant.standing.revoked().await;
         if self.state.heard.set(()).is_ok() {
-            let Held { queue, grant, observers, .. } = &self.state.held;
+            let HoldParts { queue, grant, observers, .. } = &self.state.held;
             let (lock, token) = (queue.clone(), grant.token);
             observers.emit(&Event::Revoked { lock, token, revocation: revocation.clone() });
         }

@@ -22,7 +22,7 @@ use crate::handoff::Handoff;
 use crate::hold::list::OwnContender;
 use crate::retry::RetryPolicy;
 use crate::shared::known_head::KnownHeads;
-use crate::shared::{Shared, Spawner, Stage, closed};
+use crate::shared::{KeeperStage, Shared, Spawner, closed};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
@@ -176,7 +176,7 @@ impl Keeper {
         let shared = self.shared.clone();
         let is_left = shared.home.is_left();
         if !is_left {
-            self.reach(Stage::Drained);
+            self.reach(KeeperStage::Drained);
         }
         let until = shared.clock.now().saturating_add(deadline);
         async move {
@@ -206,7 +206,7 @@ impl Keeper {
     /// timeout.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         let closing = self.shared.home.check(Operation::Close).map(|()| {
-            self.reach(Stage::Closed);
+            self.reach(KeeperStage::Closed);
             let sessions = [&self.shared.opener, &self.shared.kept_opener].map(Opener::take);
             let sessions = sessions.map(|session| session.map(|session| session.close()));
             (sessions, self.shared.backend.close())
@@ -224,7 +224,7 @@ impl Keeper {
 
 impl Keeper {
     /// Goes to this stage, and ends the calls that wait for a turn: no watch for each of very many is needed.
-    fn reach(&self, stage: Stage) {
+    fn reach(&self, stage: KeeperStage) {
         self.shared.reach(stage);
         self.local_queues.fail(&closed());
     }
@@ -353,7 +353,7 @@ impl KeeperBuilder {
             meters,
             opener: opener(me),
             kept_opener: opener(me),
-            stage: watch::Sender::new(Stage::Open),
+            stage: watch::Sender::new(KeeperStage::Open),
             is_examined: AtomicBool::new(false),
             holds: Arc::default(),
             known_heads: KnownHeads::default(),

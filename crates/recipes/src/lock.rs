@@ -10,25 +10,25 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Mode, Modes, QueueName, Result, Wait};
 use tokio::task::coop;
 
-use crate::contend::local_queue::{Bound, LocalQueue, LocalQueues};
-use crate::contend::{Attempt, Granted, OnePlace, PlaceAttempt, grant, not_carried};
-use crate::deadlock::Asking;
+use crate::contend::local_queue::{LocalQueue, LocalQueues, TurnBound};
+use crate::contend::{GrantAttempt, Granted, OnePlace, PlaceAttempt, grant, not_carried};
+use crate::deadlock::KeyCall;
 use crate::event::meter::Meter;
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::guard::Guard;
 use crate::lock::guard::held_place::HeldPlace;
-use crate::lock::guard::held_place::Limits;
+use crate::lock::guard::held_place::HoldLimits;
 use crate::shared::Shared;
 use crate::shared::call;
-use crate::shared::call::Call;
+use crate::shared::call::LockCall;
 
 /// A named lock on a service.
 #[derive(Clone)]
 pub(crate) struct Lock {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: QueueName,
-    pub(crate) limits: Limits,
+    pub(crate) limits: HoldLimits,
     pub(crate) meter: Meter,
     handoff: Handoff,
     local_queues: Arc<LocalQueues>,
@@ -46,7 +46,7 @@ impl Keeper {
             return Err(not_carried(&self.shared, &queue, modes));
         }
         let (shared, local_queues, handoff) = (self.shared.clone(), self.local_queues.clone(), self.shared.handoff);
-        let (limits, meter) = (Limits::default(), shared.meters.of(&queue));
+        let (limits, meter) = (HoldLimits::default(), shared.meters.of(&queue));
         Ok(Lock { shared, queue, limits, meter, handoff, local_queues, local_queue: OnceLock::new() })
     }
 }
@@ -60,7 +60,7 @@ pub(crate) struct Plan<'a> {
     /// Since when the caller has waited, if it has before this call.
     pub(crate) since: Option<BootInstant>,
     /// The call of an owner key that is refused if its wait closes a circle.
-    pub(crate) asking: Option<&'a Asking>,
+    pub(crate) asking: Option<&'a KeyCall>,
 }
 
 impl Lock {
@@ -90,13 +90,13 @@ impl Lock {
     }
 
     /// Waits for what this attempt is granted; the call is what becomes a hold.
-    pub(crate) async fn answer<A: Attempt>(
+    pub(crate) async fn answer<A: GrantAttempt>(
         &self,
         mode: Mode,
         wait: Wait,
         since: Option<BootInstant>,
         attempt: &mut A,
-    ) -> Result<Option<(Call, A::Granted)>> {
+    ) -> Result<Option<(LockCall, A::Granted)>> {
         let call = self.call(mode, since)?;
         let granted = call.traced(|| grant(&self.shared, &self.queue, attempt, wait, Some(call.begun_at))).await;
         self.answered(call, wait, granted)
@@ -104,7 +104,7 @@ impl Lock {
 
     /// Returns the local queue whose turns this lock is granted by, if the lock is passed on within the process.
     fn local_queue(&self, mode: Mode) -> Option<&Arc<LocalQueue>> {
-        let bound = Bound::of(self.handoff)?;
+        let bound = TurnBound::of(self.handoff)?;
         // A place that is kept for a least time keeps every task out.
         if !matches!(mode, Mode::Mutex | Mode::Write) || self.limits.min_hold.is_some() {
             return None;
@@ -130,12 +130,17 @@ impl Lock {
     }
 
     /// Begins a call for a place of this mode, whose caller may have waited since an earlier moment.
-    pub(crate) fn call(&self, mode: Mode, since: Option<BootInstant>) -> Result<Call> {
-        Call::begin(&self.shared, &self.queue, &self.meter, mode, since)
+    pub(crate) fn call(&self, mode: Mode, since: Option<BootInstant>) -> Result<LockCall> {
+        LockCall::begin(&self.shared, &self.queue, &self.meter, mode, since)
     }
 
     /// Returns a call with what it was granted; a call that was granted nothing ends here.
-    pub(crate) fn answered<G>(&self, call: Call, wait: Wait, outcome: Result<Option<G>>) -> Result<Option<(Call, G)>> {
+    pub(crate) fn answered<G>(
+        &self,
+        call: LockCall,
+        wait: Wait,
+        outcome: Result<Option<G>>,
+    ) -> Result<Option<(LockCall, G)>> {
         match outcome {
             Ok(Some(granted)) => Ok(Some((call, granted))),
             Ok(None) => {
@@ -150,12 +155,12 @@ impl Lock {
     }
 
     /// Makes the guard of what a call was granted.
-    pub(crate) fn guard<Kind>(&self, call: Call, granted: Granted<impl Into<HeldPlace>>) -> Guard<Kind> {
+    pub(crate) fn guard<Kind>(&self, call: LockCall, granted: Granted<impl Into<HeldPlace>>) -> Guard<Kind> {
         Guard::new(&self.shared, &self.queue, granted, self.limits, call)
     }
 
     /// Makes a guard of each place that a call was granted.
-    pub(crate) fn guards<Kind>(&self, call: Call, mode: Mode, granted: Vec<Granted>) -> Vec<Guard<Kind>> {
+    pub(crate) fn guards<Kind>(&self, call: LockCall, mode: Mode, granted: Vec<Granted>) -> Vec<Guard<Kind>> {
         let others = granted.iter().skip(1).map(|_| call.another(&self.shared, &self.queue, mode));
         let mut calls = others.collect::<Vec<_>>();
         // The call itself becomes the first hold.

@@ -21,13 +21,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation, QueueName, Result, Ticket, Wait};
 
-use crate::contend::{Attempt, Granted, OnePlace, Progress};
-use crate::deadlock::{Asking, Want};
+use crate::contend::{GrantAttempt, Granted, OnePlace, WaitProgress};
+use crate::deadlock::{KeyCall, Want};
 use crate::event::Event;
 use crate::lock::guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
 use crate::lock::{Lock, Plan, granted};
 use crate::mutex::Mutex;
-use crate::owner_key::places::{Counted, Held, Places};
+use crate::owner_key::places::{CountedHold, OwnerPlaces, SharedHold};
 use crate::rw_lock::RwLock;
 use crate::rw_lock::{Beside, lost_outside};
 use crate::semaphore::Semaphore;
@@ -93,7 +93,7 @@ pub use places::Reentrant;
 #[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
 pub struct OwnerKey {
-    places: Arc<Places>,
+    places: Arc<OwnerPlaces>,
 }
 
 impl OwnerKey {
@@ -110,11 +110,11 @@ impl OwnerKey {
 
     /// Makes an owner for one call of the present task or thread.
     pub(crate) fn of_this_flow() -> Self {
-        Self { places: Arc::new(Places::new(call::this_flow())) }
+        Self { places: Arc::new(OwnerPlaces::new(call::this_flow())) }
     }
 
     fn of_key(flow: Option<Flow>) -> Self {
-        Self { places: Arc::new(Places::of_key(flow)) }
+        Self { places: Arc::new(OwnerPlaces::of_key(flow)) }
     }
 
     /// Waits for the mutex, however long it takes; at once if this owner has it.
@@ -185,7 +185,11 @@ impl OwnerKey {
     }
 
     /// Shares the hold that this owner has, or waits for its grant, one task at a time.
-    pub(crate) async fn have<Kind: Counted>(&self, lock: &Lock, wait: Wait) -> Result<Option<Reentrant<Guard<Kind>>>> {
+    pub(crate) async fn have<Kind: CountedHold>(
+        &self,
+        lock: &Lock,
+        wait: Wait,
+    ) -> Result<Option<Reentrant<Guard<Kind>>>> {
         let called_at = lock.shared.clock.now();
         lock.shared.home.check_at(called_at, Operation::Join).map_err(|error| error.at(&lock.queue))?;
         if let Some(held) = self.again(lock)? {
@@ -233,7 +237,7 @@ impl OwnerKey {
     }
 
     /// Shares the hold that this owner has; refuses what it could never be granted because of that hold.
-    fn again<Kind: Counted>(&self, lock: &Lock) -> Result<Option<Reentrant<Guard<Kind>>>> {
+    fn again<Kind: CountedHold>(&self, lock: &Lock) -> Result<Option<Reentrant<Guard<Kind>>>> {
         if let Some(held) = self.places.find::<Kind>(lock) {
             check_outer(&lock.queue, &held)?;
             return Ok(Some(Reentrant::new(held)));
@@ -249,7 +253,7 @@ impl OwnerKey {
 
     /// Tells whether this owner has the lock as one of the other kind: a mutex as a read/write lock, or the other way
     /// round. On most names it would wait for itself then.
-    fn other_kind<Kind: Counted>(&self, lock: &Lock) -> Result<bool> {
+    fn other_kind<Kind: CountedHold>(&self, lock: &Lock) -> Result<bool> {
         match Kind::MODE {
             Mode::Mutex => Ok(self.holds::<kind::Read>(lock)? || self.holds::<kind::Write>(lock)?),
             _ => self.holds::<kind::Mutex>(lock),
@@ -261,7 +265,7 @@ impl OwnerKey {
     /// # Errors
     ///
     /// [`ErrorKind::Lost`] if it has lost it, and not given it back yet.
-    fn holds<Kind: Counted>(&self, lock: &Lock) -> Result<bool> {
+    fn holds<Kind: CountedHold>(&self, lock: &Lock) -> Result<bool> {
         match self.places.find::<Kind>(lock) {
             Some(held) => check_outer(&lock.queue, &held).map(|()| true),
             None => Ok(false),
@@ -281,9 +285,9 @@ impl OwnerKey {
     }
 
     /// Begins a call among the keys that may wait for each other; the owner of a `run` is none of them.
-    fn asking(&self, lock: &Lock, want: Want) -> Option<Asking> {
+    fn asking(&self, lock: &Lock, want: Want) -> Option<KeyCall> {
         let key = self.places.key()?;
-        Some(Asking::new(lock.shared.keys.clone(), key, lock.queue.clone(), want))
+        Some(KeyCall::new(lock.shared.keys.clone(), key, lock.queue.clone(), want))
     }
 
     /// Describes the caller of a call for a lock that this owner does not have.
@@ -298,7 +302,7 @@ impl OwnerKey {
     }
 
     /// Returns the write lock beside which this owner may have what it asks for.
-    fn writing<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<WriteGuard>>> {
+    fn writing<Kind: CountedHold>(&self, lock: &Lock) -> Option<Arc<SharedHold<WriteGuard>>> {
         if Kind::MODE == Mode::Read { self.places.find(lock) } else { None }
     }
 }
@@ -308,16 +312,16 @@ impl OwnerKey {
 #[derive(Debug)]
 struct AtOnce<'a>(OnePlace<'a>);
 
-impl Attempt for AtOnce<'_> {
+impl GrantAttempt for AtOnce<'_> {
     type Granted = Granted;
 
-    async fn wait(&mut self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+    async fn wait(&mut self, shared: &Shared, _progress: &mut WaitProgress) -> Result<Granted> {
         let granted = self.0.try_once(shared).await?;
         granted.map(|(granted, _)| granted).ok_or_else(|| would_deadlock(self.0.queue))
     }
 
     async fn try_once(&mut self, shared: &Shared) -> Result<Option<Granted>> {
-        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
+        self.wait(shared, &mut WaitProgress::NoPlace(None)).await.map(Some)
     }
 }
 
@@ -328,7 +332,7 @@ fn would_deadlock(queue: &QueueName) -> Error {
 }
 
 /// Refuses to share a hold that was lost.
-fn check_outer<Kind>(queue: &QueueName, outer: &Held<Guard<Kind>>) -> Result<()> {
+fn check_outer<Kind>(queue: &QueueName, outer: &SharedHold<Guard<Kind>>) -> Result<()> {
     match outer.guard().hold().liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
         Liveness::Lost(reason) => Err(lost_outside(queue, reason)),

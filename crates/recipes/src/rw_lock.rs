@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Modes, Operation, QueueName, Result, Wait};
 
-use crate::contend::{Attempt, Granted, OnePlace, Progress, join_beside, lost_error};
+use crate::contend::{GrantAttempt, Granted, OnePlace, WaitProgress, join_beside, lost_error};
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::guard::{Guard, ReadGuard, WriteGuard};
 use crate::lock::{Lock, granted};
-use crate::shared::call::Call;
-use crate::shared::{Shared, Stage, call};
+use crate::shared::call::LockCall;
+use crate::shared::{KeeperStage, Shared, call};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
@@ -178,7 +178,7 @@ impl WriteGuard {
     /// writer that was already queued could come in between.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
-        let call = Call::begin(&shared, &queue, &shared.meters.of(&queue), Mode::Read, None)?;
+        let call = LockCall::begin(&shared, &queue, &shared.meters.of(&queue), Mode::Read, None)?;
         let place = self.place().expect("a guard that can be called was not released");
         let wanted = OnePlace::new(&queue, Mode::Read, call::caller(&shared, Wait::No));
         let granted = join_beside(&shared, &wanted, place.anchor(), self.hold().place()).await;
@@ -215,16 +215,16 @@ pub(crate) struct Beside<'a> {
     pub(crate) wanted: OnePlace<'a>,
 }
 
-impl Attempt for Beside<'_> {
+impl GrantAttempt for Beside<'_> {
     type Granted = Granted;
 
     /// Allowed until the keeper is closed.
-    fn refused_from(&self) -> Stage {
-        Stage::Closed
+    fn refused_from(&self) -> KeeperStage {
+        KeeperStage::Closed
     }
 
     /// Does not wait: the writer keeps out all contenders that could be in the way.
-    async fn wait(&mut self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+    async fn wait(&mut self, shared: &Shared, _progress: &mut WaitProgress) -> Result<Granted> {
         let hold = self.write.hold();
         if let Liveness::Lost(reason) = hold.liveness() {
             return Err(lost_outside(hold.name(), reason));
@@ -239,7 +239,7 @@ impl Attempt for Beside<'_> {
     }
 
     async fn try_once(&mut self, shared: &Shared) -> Result<Option<Granted>> {
-        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
+        self.wait(shared, &mut WaitProgress::NoPlace(None)).await.map(Some)
     }
 }
 

@@ -9,11 +9,11 @@ use lockkeeper_core::{Caller, ENTRIES_MAX, Mode, Modes, Part, QueueName, Result,
 
 use crate::admin::Admin;
 use crate::contend::refused;
-use crate::deadlock::{Asking, Want};
+use crate::deadlock::{KeyCall, Want};
 use crate::keeper::Keeper;
 use crate::lock::guard::Permit;
 use crate::lock::{Lock, granted};
-use crate::semaphore::permits::{Bound, SomePermits, agreed};
+use crate::semaphore::permits::{PermitBound, SomePermits, agreed};
 use crate::shared::call;
 
 /// How many permits a semaphore has.
@@ -66,7 +66,7 @@ impl From<u32> for Permits {
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct Semaphore {
     pub(crate) lock: Lock,
-    bound: Bound,
+    bound: PermitBound,
 }
 
 impl Keeper {
@@ -104,8 +104,8 @@ impl Semaphore {
     pub(crate) fn new(lock: Lock, permits: Permits) -> Result<Self> {
         let bound = match permits {
             Permits::Fixed(0) => return Err(refused(&lock.queue, "a semaphore needs at least one permit")),
-            Permits::Fixed(permits) => Bound::Agreed(permits),
-            Permits::Counter(name) => Bound::Counted(QueueName::new(&name)?),
+            Permits::Fixed(permits) => PermitBound::Agreed(permits),
+            Permits::Counter(name) => PermitBound::Counted(QueueName::new(&name)?),
         };
         Ok(Self { lock, bound })
     }
@@ -201,7 +201,7 @@ impl Semaphore {
     pub(crate) async fn acquire_as(
         &self,
         caller: Caller,
-        asking: Option<&Asking>,
+        asking: Option<&KeyCall>,
         wanted: u32,
         wait: Wait,
     ) -> Result<Option<Vec<Permit>>> {
@@ -214,8 +214,8 @@ impl Semaphore {
     /// Says what a call for so many permits wants.
     pub(crate) const fn want(&self, wanted: u32) -> Want {
         let of = match self.bound {
-            Bound::Agreed(of) => Some(of),
-            Bound::Counted(_) => None,
+            PermitBound::Agreed(of) => Some(of),
+            PermitBound::Counted(_) => None,
         };
         Want::Permits { wanted, of }
     }
@@ -233,10 +233,10 @@ impl Semaphore {
             ));
         }
         match self.bound {
-            Bound::Agreed(permits) if wanted > permits => {
+            PermitBound::Agreed(permits) if wanted > permits => {
                 Err(refused(queue, format!("{wanted} permits were asked for, and there are only {permits}")))
             }
-            Bound::Agreed(_) | Bound::Counted(_) => Ok(()),
+            PermitBound::Agreed(_) | PermitBound::Counted(_) => Ok(()),
         }
     }
 }

@@ -21,7 +21,7 @@ use lockkeeper_core::{
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-use crate::deadlock::Table;
+use crate::deadlock::KeyTable;
 use crate::event::Observers;
 use crate::event::meter::Meters;
 use crate::handoff::Handoff;
@@ -47,7 +47,7 @@ impl fmt::Debug for Spawner {
 
 /// How far a keeper is from its end.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Stage {
+pub(crate) enum KeeperStage {
     Open,
     /// Nothing new is granted; what is held can be used and given back.
     Drained,
@@ -71,13 +71,13 @@ pub(crate) struct Shared {
     pub(crate) opener: Opener<Arc<dyn Session>>,
     /// Opens the session of the places that are kept while no task holds their lock.
     pub(crate) kept_opener: Opener<Arc<dyn Session>>,
-    pub(crate) stage: watch::Sender<Stage>,
+    pub(crate) stage: watch::Sender<KeeperStage>,
     /// Whether the service was examined, or is right now.
     pub(crate) is_examined: AtomicBool,
     pub(crate) holds: Arc<Holds>,
     pub(crate) known_heads: KnownHeads,
     /// What its owner keys hold and wait for.
-    pub(crate) keys: Arc<Mutex<Table>>,
+    pub(crate) keys: Arc<Mutex<KeyTable>>,
     /// How locks go from task to task, unless they are told otherwise.
     pub(crate) handoff: Handoff,
     /// What runs the watches of local queues, in place of the runtime of the caller.
@@ -160,7 +160,7 @@ impl Shared {
     }
 
     /// Notes that the keeper is as near to its end as this; there is no way back.
-    pub(crate) fn reach(&self, stage: Stage) {
+    pub(crate) fn reach(&self, stage: KeeperStage) {
         self.opener.shut();
         self.kept_opener.shut();
         self.stage.send_if_modified(|present| {
@@ -216,7 +216,7 @@ impl Shared {
     }
 
     /// Waits until the keeper has come as far as this, and says that it is closed.
-    pub(crate) async fn until(&self, stage: Stage) -> Error {
+    pub(crate) async fn until(&self, stage: KeeperStage) -> Error {
         let mut changes = self.stage.subscribe();
         // The sender lives in `self`, so this ends when the stage is reached and in no other way.
         let _ = changes.wait_for(|&present| present >= stage).await;
@@ -224,7 +224,7 @@ impl Shared {
     }
 
     /// Says that the keeper is closed, if it has come as far as this.
-    pub(crate) fn refuse_from(&self, stage: Stage) -> Result<()> {
+    pub(crate) fn refuse_from(&self, stage: KeeperStage) -> Result<()> {
         if *self.stage.borrow() >= stage { Err(closed()) } else { Ok(()) }
     }
 }

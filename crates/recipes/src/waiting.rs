@@ -10,7 +10,7 @@ use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, Extent, Freshness, Mode, Operation, QueueName, Result, Wait,
 };
 
-use crate::contend::{InLine, Joined, OnePlace, Pending, PlaceAttempt, grant};
+use crate::contend::{JoinedPlace, LineAttempt, OnePlace, PendingPlace, PlaceAttempt, grant};
 use crate::decide;
 use crate::election::Election;
 use crate::hold::list::Presence;
@@ -19,7 +19,7 @@ use crate::lock::{Lock, granted};
 use crate::mutex::Mutex;
 use crate::rw_lock::RwLock;
 use crate::shared::call;
-use crate::shared::call::Call;
+use crate::shared::call::LockCall;
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
 ///
@@ -55,16 +55,16 @@ pub struct Waiting<Kind> {
     lock: Lock,
     mode: Mode,
     /// Absent when the place was lost, and after the grant.
-    place: Option<Joined>,
+    place: Option<JoinedPlace>,
     /// From the moment in which it queued up until its grant.
-    call: Option<Call>,
+    call: Option<LockCall>,
     kind: PhantomData<fn() -> Kind>,
 }
 
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let call = lock.call(mode, None)?;
-        let mut wanted = InLine(OnePlace::new(&lock.queue, mode, call::caller(&lock.shared, Wait::Forever)));
+        let mut wanted = LineAttempt(OnePlace::new(&lock.queue, mode, call::caller(&lock.shared, Wait::Forever)));
         let place = match call.traced(|| grant(&lock.shared, &lock.queue, &mut wanted, Wait::Forever, None)).await {
             Ok(place) => granted(place),
             Err(error) => {
@@ -132,7 +132,7 @@ impl<Kind> Waiting<Kind> {
             Some(call) => call,
             none => none.insert(self.lock.call(self.mode, None)?),
         };
-        let asking = Asking::begin(call);
+        let asking = WaitingCall::begin(call);
         let mut lent = Lent::new(&mut self.place);
         let mut attempt = PlaceAttempt::new(wanted, &mut lent.pending);
         let granted = call.traced(|| grant(shared, queue, &mut attempt, wait, None)).await;
@@ -157,13 +157,13 @@ impl<Kind> Waiting<Kind> {
 
 /// A place that is lent to an attempt, and comes back when that ends or is dropped, if it is still in the queue.
 struct Lent<'a> {
-    place: &'a mut Option<Joined>,
-    pending: Option<Box<Pending>>,
+    place: &'a mut Option<JoinedPlace>,
+    pending: Option<Box<PendingPlace>>,
 }
 
 impl<'a> Lent<'a> {
-    fn new(place: &'a mut Option<Joined>) -> Self {
-        let pending = place.take().map(|joined| Box::new(Pending::Joined(joined)));
+    fn new(place: &'a mut Option<JoinedPlace>) -> Self {
+        let pending = place.take().map(|joined| Box::new(PendingPlace::Joined(joined)));
         Self { place, pending }
     }
 }
@@ -176,10 +176,10 @@ impl Drop for Lent<'_> {
 }
 
 /// A call that waits for the grant of a place; when it ends, the place is listed as one in which no call waits.
-struct Asking<'a>(&'a Call);
+struct WaitingCall<'a>(&'a LockCall);
 
-impl<'a> Asking<'a> {
-    fn begin(call: &'a Call) -> Self {
+impl<'a> WaitingCall<'a> {
+    fn begin(call: &'a LockCall) -> Self {
         call.note(Presence::Active);
         Self(call)
     }
@@ -190,7 +190,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.note(Presence::Idle);
     }

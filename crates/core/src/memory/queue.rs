@@ -20,7 +20,7 @@ use crate::view::{ConnectionNumber, QueueView};
 
 /// One contender, as the service keeps it.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredContender {
     pub(super) id: ContenderId,
     pub(super) token: FencingToken,
     /// The session that it depends on; `None` if it lives until it is removed.
@@ -34,7 +34,7 @@ pub(super) struct Stored {
     standing: Arc<MemoryStanding>,
 }
 
-impl Stored {
+impl StoredContender {
     /// What may be asked and waited for of this contender.
     pub(super) fn standing(&self) -> Arc<MemoryStanding> {
         self.standing.clone()
@@ -58,8 +58,8 @@ fn contender_id(number: u64) -> ContenderId {
 
 /// All queues of one service.
 #[derive(Debug, Default)]
-pub(super) struct Queues {
-    by_name: BTreeMap<QueueName, Vec<Stored>>,
+pub(super) struct MemoryQueues {
+    by_name: BTreeMap<QueueName, Vec<StoredContender>>,
     pub(super) values: ValueTable,
     last_grant: u64,
     /// Wakes the tasks that wait for a change of a lock's queues or values; one for each lock that is watched.
@@ -71,7 +71,7 @@ pub(super) struct Queues {
 /// The fewest watched locks among which those that are watched no more are looked for.
 const SWEEP_MIN: usize = 64;
 
-impl Queues {
+impl MemoryQueues {
     /// Refuses all of the entries if one of them asks for a place that it cannot have.
     pub(super) fn check(&self, queue: &QueueName, entries: &[Entry], session: u64) -> Result<()> {
         let can_stand = |entry: &Entry| match &entry.rank {
@@ -89,7 +89,7 @@ impl Queues {
         session: u64,
         since_unix: Duration,
         standing: Arc<MemoryStanding>,
-    ) -> &Stored {
+    ) -> &StoredContender {
         // Those that wake look again once the service is free.
         self.wake(queue);
         self.last_grant += 1;
@@ -107,7 +107,7 @@ impl Queues {
             Lifetime::Session => (Some(session), None),
             Lifetime::Persistent { reason } => (None, Some(reason)),
         };
-        let stored = Stored {
+        let stored = StoredContender {
             id: contender_id(self.last_grant),
             token,
             session,
@@ -139,7 +139,7 @@ impl Queues {
     }
 
     /// Removes the contenders that do not stay; a queue goes with its last contender.
-    fn retain_in(&mut self, queue: &QueueName, reason: LossReason, stays: impl Fn(&Stored) -> bool) {
+    fn retain_in(&mut self, queue: &QueueName, reason: LossReason, stays: impl Fn(&StoredContender) -> bool) {
         let Some(contenders) = self.by_name.get_mut(queue) else {
             return;
         };
@@ -178,13 +178,16 @@ impl Queues {
         }
     }
 
-    pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Stored> {
+    pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&StoredContender> {
         self.contenders(queue).iter().find(|stored| stored.id == *id)
     }
 
     pub(super) fn view(&self, queue: &QueueName, connection: ConnectionNumber) -> QueueView {
-        let contender =
-            |stored: &Stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode };
+        let contender = |stored: &StoredContender| Contender {
+            id: stored.id.clone(),
+            ticket: Some(stored.ticket),
+            mode: stored.mode,
+        };
         let mut contenders: Arc<[Contender]> = Arc::default();
         let mut elsewhere = None;
         // The parts of a lock stand side by side, so that one search finds them all.
@@ -201,7 +204,7 @@ impl Queues {
     }
 
     pub(super) fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {
-        let info = |stored: &Stored| ContenderInfo {
+        let info = |stored: &StoredContender| ContenderInfo {
             ticket: Some(stored.ticket),
             token: Some(stored.token),
             session: stored.session.map(|session| session.to_string()),
@@ -245,7 +248,7 @@ impl Queues {
         names
     }
 
-    fn contenders(&self, queue: &QueueName) -> &[Stored] {
+    fn contenders(&self, queue: &QueueName) -> &[StoredContender] {
         self.by_name.get(queue).map_or(&[], Vec::as_slice)
     }
 }
@@ -302,7 +305,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_wakes_those_that_wait_for_this_lock_and_for_no_other() {
-        let mut queues = Queues::default();
+        let mut queues = MemoryQueues::default();
         let [door, hall] = ["door", "hall"].map(|name| QueueName::new(name).unwrap());
         let (of_door, of_hall) = (queues.watch_changes(&door.with_part(Part::Permits)), queues.watch_changes(&hall));
         let entry = Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()));
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn locks_that_are_watched_no_more_are_forgotten() {
-        let mut queues = Queues::default();
+        let mut queues = MemoryQueues::default();
         for number in 0..10 * SWEEP_MIN {
             drop(queues.watch_changes(&QueueName::new(&format!("lock-{number}")).unwrap()));
         }

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
 use crate::liveness::LossReason;
 use crate::liveness::SafeUntil;
-use crate::memory::queue::Queues;
+use crate::memory::queue::MemoryQueues;
 use crate::name::QueueName;
 use crate::session_bond::SessionBond;
 use crate::view::ConnectionNumber;
@@ -40,20 +40,20 @@ const PAUSED_REQUESTS_MAX: usize = 100_000;
 /// ```
 #[derive(Clone)]
 pub struct MemoryService {
-    shared: Arc<Shared>,
+    shared: Arc<ServiceShared>,
 }
 
-struct Shared {
+struct ServiceShared {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<ServiceState>,
 }
 
-type PausedRequest = Box<dyn FnOnce(&mut State) + Send>;
+type PausedRequest = Box<dyn FnOnce(&mut ServiceState) + Send>;
 
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) queues: Queues,
-    pub(super) links: BTreeMap<u64, Link>,
+pub(super) struct ServiceState {
+    pub(super) queues: MemoryQueues,
+    pub(super) links: BTreeMap<u64, SessionLink>,
     last_session: u64,
     paused: bool,
     waiting: VecDeque<PausedRequest>,
@@ -61,11 +61,11 @@ pub(super) struct State {
 }
 
 /// The service's side of one session, and the connection to it.
-pub(super) struct Link {
+pub(super) struct SessionLink {
     pub(super) bond: SessionBond,
-    way: Way,
+    way: ServiceWay,
     /// Tells those that wait of another way.
-    ways: watch::Sender<Way>,
+    ways: watch::Sender<ServiceWay>,
     /// Withdrawals made while the connection was cut, to be done when it heals.
     owed: Vec<PausedRequest>,
     /// Whether the client ended the session while the connection was cut, so that the service must still be told.
@@ -74,7 +74,7 @@ pub(super) struct Link {
 
 /// The connection between a client and the service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Way {
+pub(super) struct ServiceWay {
     /// The connection's number: another one after each cut.
     pub(super) connection: u64,
     pub(super) cut: bool,
@@ -83,7 +83,7 @@ pub(super) struct Way {
 impl MemoryService {
     /// Starts an empty service that reads this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { shared: Arc::new(Shared { clock, state: Mutex::default() }) }
+        Self { shared: Arc::new(ServiceShared { clock, state: Mutex::default() }) }
     }
 
     /// Returns the clock that the service reads.
@@ -92,7 +92,7 @@ impl MemoryService {
     }
 
     /// Nothing panics while the state is locked, so a poisoned lock still guards consistent data.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ServiceState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,9 +102,9 @@ impl MemoryService {
         let mut state = self.state();
         state.last_session += 1;
         let number = state.last_session;
-        let way = Way { connection: 1, cut: false };
+        let way = ServiceWay { connection: 1, cut: false };
         let ways = watch::Sender::new(way);
-        let link = Link { bond: bond.clone(), way, ways, owed: Vec::new(), abandoned: false };
+        let link = SessionLink { bond: bond.clone(), way, ways, owed: Vec::new(), abandoned: false };
         state.links.insert(number, link);
         (number, bond)
     }
@@ -129,7 +129,7 @@ impl MemoryService {
     pub(super) fn cut(&self, number: u64, safe_until: SafeUntil) {
         if let Some(link) = self.state().links.get_mut(&number) {
             link.bond.jeopardize(safe_until);
-            link.go(Way { cut: true, ..link.way });
+            link.go(ServiceWay { cut: true, ..link.way });
         }
     }
 
@@ -144,7 +144,7 @@ impl MemoryService {
         }
         link.bond.renew(SafeUntil::ProcessEnd);
         let owed = std::mem::take(&mut link.owed);
-        link.go(Way { connection: link.way.connection + 1, cut: false });
+        link.go(ServiceWay { connection: link.way.connection + 1, cut: false });
         for request in owed {
             state.take(request);
         }
@@ -171,7 +171,7 @@ impl MemoryService {
         &self,
         session: u64,
         operation: Operation,
-        effect: impl FnOnce(&mut State, ConnectionNumber) -> Result<T> + Send + 'static,
+        effect: impl FnOnce(&mut ServiceState, ConnectionNumber) -> Result<T> + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let mut state = self.state();
         let Some(link) = state.links.get(&session) else {
@@ -232,7 +232,7 @@ impl MemoryService {
     }
 }
 
-impl State {
+impl ServiceState {
     /// Keeps a request until the service goes on.
     fn later<T: Send + 'static>(
         &mut self,
@@ -293,7 +293,7 @@ impl State {
     }
 }
 
-impl Link {
+impl SessionLink {
     fn connection(&self) -> ConnectionNumber {
         ConnectionNumber(self.way.connection)
     }
@@ -303,17 +303,17 @@ impl Link {
     }
 
     /// Watches for another way.
-    pub(super) fn watch(&self) -> watch::Receiver<Way> {
+    pub(super) fn watch(&self) -> watch::Receiver<ServiceWay> {
         self.ways.subscribe()
     }
 
-    fn go(&mut self, way: Way) {
+    fn go(&mut self, way: ServiceWay) {
         self.way = way;
         self.ways.send_replace(way);
     }
 }
 
-impl Way {
+impl ServiceWay {
     /// Tells whether what is sent now arrives on this connection.
     pub(super) const fn leads_back(self, connection: ConnectionNumber) -> bool {
         !self.cut && self.connection == connection.0

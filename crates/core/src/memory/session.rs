@@ -13,8 +13,8 @@ use crate::contender::{
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
-use crate::memory::queue::{Queues, Stored};
-use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
+use crate::memory::queue::{MemoryQueues, StoredContender};
+use crate::memory::service::{CAPABILITIES, MemoryService, ServiceState, ServiceWay, lost, refuse, unreachable};
 use crate::memory::standing::MemoryStanding;
 use crate::name::QueueName;
 use crate::session_bond::SessionBond;
@@ -25,12 +25,12 @@ use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 #[derive(Debug)]
 pub(super) struct MemoryBackend {
     service: MemoryService,
-    client: Mutex<Client>,
+    client: Mutex<MemoryClient>,
 }
 
 /// The state of one client, for the faults that tests inject.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct MemoryClient {
     /// The sessions that it opened and that may still live.
     pub(super) sessions: BTreeSet<u64>,
     /// Whether its connection to the service is cut, also for sessions yet to be opened.
@@ -42,12 +42,16 @@ impl MemoryBackend {
         Self { service, client: Mutex::default() }
     }
 
-    pub(super) fn client(&self) -> MutexGuard<'_, Client> {
+    pub(super) fn client(&self) -> MutexGuard<'_, MemoryClient> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers a request without a session.
-    fn answer<T: Send + 'static>(&self, operation: Operation, look: impl FnOnce(&Queues) -> T) -> BoxFuture<Result<T>> {
+    fn answer<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        look: impl FnOnce(&MemoryQueues) -> T,
+    ) -> BoxFuture<Result<T>> {
         if self.client().cut {
             return refuse(unreachable(operation));
         }
@@ -165,8 +169,8 @@ impl Session for MemorySession {
             let number = self.number;
             move |state, _| {
                 let way = state.links.get(&number).map(|link| link.watch());
-                let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(Stored::standing));
-                Ok((state.queues.find(&queue, &ahead).map(Stored::standing), mine, way))
+                let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(StoredContender::standing));
+                Ok((state.queues.find(&queue, &ahead).map(StoredContender::standing), mine, way))
             }
         });
         Box::pin(async move {
@@ -183,7 +187,7 @@ impl Session for MemorySession {
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
         let (queue, watched, seen) = (queue.clone(), queue.clone(), seen.clone());
-        let look = move |state: &mut State, connection| state.queues.view(&queue, connection);
+        let look = move |state: &mut ServiceState, connection| state.queues.view(&queue, connection);
         self.until(&watched, Operation::Wait, look, move |view: &QueueView| {
             view.connection != seen.connection || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
         })
@@ -239,7 +243,7 @@ impl Values for MemorySession {
 
     fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
         let (queue, watched) = (queue.clone(), queue.clone());
-        let look = move |state: &mut State, _| state.queues.values.get(&queue).cloned();
+        let look = move |state: &mut ServiceState, _| state.queues.values.get(&queue).cloned();
         self.until(&watched, Operation::Wait, look, move |value: &Option<Value>| {
             value.as_ref().map(|value| value.version) != seen
         })
@@ -253,7 +257,7 @@ impl MemorySession {
         &self,
         watched: &QueueName,
         operation: Operation,
-        look: impl Fn(&mut State, ConnectionNumber) -> T + Clone + Send + 'static,
+        look: impl Fn(&mut ServiceState, ConnectionNumber) -> T + Clone + Send + 'static,
         is_awaited: impl Fn(&T) -> bool + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let (service, number, bond) = (self.service.clone(), self.number, self.bond.clone());
@@ -303,7 +307,7 @@ fn limit(operation: Operation, message: String) -> Error {
 /// looks again.
 async fn departure_of(
     bond: &SessionBond,
-    mut way: watch::Receiver<Way>,
+    mut way: watch::Receiver<ServiceWay>,
     seen: ConnectionNumber,
     ahead: Arc<MemoryStanding>,
     mine: impl Future<Output = ()> + Send,
@@ -340,7 +344,7 @@ struct Placed {
 }
 
 impl Placed {
-    fn of(stored: &Stored) -> Self {
+    fn of(stored: &StoredContender) -> Self {
         Self { id: stored.id.clone(), token: stored.token, mode: stored.mode, standing: stored.standing() }
     }
 

@@ -14,8 +14,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::fence::Seen;
-use crate::fence::locked_file::{Durability, LockedFile, failure, refusal};
-use crate::fence::token_file::{FILE_BYTES_MAX, Greatest, Key, Verdict};
+use crate::fence::locked_file::{FlushMode, LockedFile, failure, refusal};
+use crate::fence::token_file::{FILE_BYTES_MAX, Greatest, TokenKey, TokenVerdict};
 use crate::{Error, ErrorKind, FencingToken, QueueName, Result};
 
 /// What such a file begins with.
@@ -48,20 +48,20 @@ pub const FILE_DATA_BYTES_MAX: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct FencedFile {
     path: PathBuf,
-    durability: Durability,
+    durability: FlushMode,
 }
 
 impl FencedFile {
     /// Keeps data in this file, which is made at the first write. A crash of the machine may undo the last writes, each
     /// in whole and with its token.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), durability: Durability::Buffered }
+        Self { path: path.into(), durability: FlushMode::Buffered }
     }
 
     /// Has no crash of the machine undo a write that was answered: for a second flush each.
     #[must_use]
     pub fn durable(self) -> Self {
-        Self { durability: Durability::Flushed, ..self }
+        Self { durability: FlushMode::Flushed, ..self }
     }
 
     /// Reads the data; `None` before the first write. It waits for no writer: what is read was written as a whole.
@@ -116,10 +116,10 @@ impl FencedFile {
             true => Content::default(),
             false => Content::parse(&bytes).ok_or_else(|| not_ours(file.path()))?,
         };
-        match greatest.see(&Key::new(Some(name)), token) {
-            Verdict::Stale(greatest) => return Ok(Seen::Stale(greatest)),
-            Verdict::Full => return Err(file.refusal(ErrorKind::LimitReached, "it has tokens of too many locks")),
-            Verdict::Seen | Verdict::Raised => {}
+        match greatest.see(&TokenKey::new(Some(name)), token) {
+            TokenVerdict::Stale(greatest) => return Ok(Seen::Stale(greatest)),
+            TokenVerdict::Full => return Err(file.refusal(ErrorKind::LimitReached, "it has tokens of too many locks")),
+            TokenVerdict::Seen | TokenVerdict::Raised => {}
         }
         let new = change((!bytes.is_empty()).then_some(data));
         if new.len() as u64 > FILE_DATA_BYTES_MAX {

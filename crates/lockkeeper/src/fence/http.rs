@@ -19,8 +19,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::QueueName;
-use crate::fence::http::lines::{Lines, Place};
-use crate::fence::http::refusal::Refusal;
+use crate::fence::http::lines::{Lines, RequestPlace};
+use crate::fence::http::refusal::FenceRefusal;
 use crate::fence::{Seen, TokenHeader, TokenStore};
 
 pub use lines::WAITING_MAX;
@@ -134,24 +134,24 @@ where
 }
 
 /// A request with a token, in the line of its lock.
-struct Entered {
+struct EnteredRequest {
     name: QueueName,
     header: TokenHeader,
-    place: Place,
+    place: RequestPlace,
 }
 
 impl Fence {
-    fn enter(&self, parts: &Parts) -> Result<Entered, Refusal> {
-        let name = (self.lock_of)(parts).ok_or(Refusal::NoLock)?;
+    fn enter(&self, parts: &Parts) -> Result<EnteredRequest, FenceRefusal> {
+        let name = (self.lock_of)(parts).ok_or(FenceRefusal::NoLock)?;
         let header = refusal::read(&parts.headers, &name)?;
-        let place = self.lines.enter(&name).ok_or(Refusal::TooManyWait)?;
-        Ok(Entered { name, header, place })
+        let place = self.lines.enter(&name).ok_or(FenceRefusal::TooManyWait)?;
+        Ok(EnteredRequest { name, header, place })
     }
 
     /// Waits for the request's turn, and passes it on if its token is not stale.
     async fn pass<S, RequestBody, ResponseBody>(
         self: Arc<Self>,
-        entered: Entered,
+        entered: EnteredRequest,
         mut inner: S,
         request: Request<RequestBody>,
     ) -> Result<Response<ResponseBody>, S::Error>
@@ -160,7 +160,7 @@ impl Fence {
         RequestBody: Send + 'static,
         ResponseBody: From<String> + Send + 'static,
     {
-        let Entered { name, header, place } = entered;
+        let EnteredRequest { name, header, place } = entered;
         let turn = place.turn().await;
         // In a task, so that a client that goes away does not end the turn before the write.
         let passing = tokio::spawn(async move {
@@ -175,19 +175,19 @@ impl Fence {
             Ok(answered) => answered,
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Ok(Refusal::RuntimeEnded.response()),
+                Err(_) => Ok(FenceRefusal::RuntimeEnded.response()),
             },
         }
     }
 
-    async fn compare(&self, name: &QueueName, header: &TokenHeader) -> Result<(), Refusal> {
+    async fn compare(&self, name: &QueueName, header: &TokenHeader) -> Result<(), FenceRefusal> {
         let token = header.token();
         match self.store.see(name, token).await {
             Ok(Seen::Passes) => Ok(()),
             Ok(Seen::Stale(greatest)) => {
-                Err(Refusal::Stale { name: header.encoded_name().to_owned(), token, greatest })
+                Err(FenceRefusal::Stale { name: header.encoded_name().to_owned(), token, greatest })
             }
-            Err(error) => Err(Refusal::StoreFailed(error)),
+            Err(error) => Err(FenceRefusal::StoreFailed(error)),
         }
     }
 }

@@ -19,7 +19,7 @@ const OPENINGS_MAX: u32 = 10_000;
 
 /// Whether a change is on the disk before the call that makes it returns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Durability {
+pub(super) enum FlushMode {
     /// A crash of the machine loses nothing.
     Flushed,
     /// A crash of the machine may undo the last changes; that of a process undoes nothing.
@@ -75,11 +75,11 @@ impl LockedFile {
     }
 
     /// Puts another file with this content in its place, and has that one locked from then on.
-    pub(super) fn replace(&mut self, content: &[&[u8]], durability: Durability) -> Result<()> {
+    pub(super) fn replace(&mut self, content: &[&[u8]], durability: FlushMode) -> Result<()> {
         self.try_replace(content, durability).map_err(|error| failure(&self.path, "it cannot be replaced: ", error))
     }
 
-    fn try_replace(&mut self, content: &[&[u8]], durability: Durability) -> io::Result<()> {
+    fn try_replace(&mut self, content: &[&[u8]], durability: FlushMode) -> io::Result<()> {
         let mut name = std::ffi::OsString::from(".");
         name.push(self.path.file_name().unwrap_or_default());
         name.push(".next");
@@ -92,7 +92,7 @@ impl LockedFile {
         }
         let written = self.write(&next, content).and_then(|file| {
             fs::rename(&next, &self.path)?;
-            if durability == Durability::Flushed {
+            if durability == FlushMode::Flushed {
                 self.try_sync_name()?;
             }
             Ok(file)

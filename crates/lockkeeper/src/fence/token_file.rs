@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use crate::backend::BoxFuture;
-use crate::fence::locked_file::{Durability, LockedFile};
+use crate::fence::locked_file::{FlushMode, LockedFile};
 use crate::fence::{Seen, TokenStore};
 use crate::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
 
-pub(super) use greatest::{FILE_BYTES_MAX, Greatest, Key, Verdict};
+pub(super) use greatest::{FILE_BYTES_MAX, Greatest, TokenKey, TokenVerdict};
 
 /// A file with the greatest token seen of each lock, locked (`flock`) until it is dropped.
 ///
@@ -46,16 +46,16 @@ impl TokenFile {
             let why = "it is not the file of a fence, and was left as it is";
             return Err(self.0.refusal(ErrorKind::InvalidConfig, why));
         };
-        match greatest.see(&Key::new(name), token) {
-            Verdict::Seen => {
+        match greatest.see(&TokenKey::new(name), token) {
+            TokenVerdict::Seen => {
                 // The process that kept it may have been killed before the new name was on the disk.
                 self.0.sync_name()?;
                 Ok(Seen::Passes)
             }
-            Verdict::Stale(greatest) => Ok(Seen::Stale(greatest)),
-            Verdict::Full => Err(self.0.refusal(ErrorKind::LimitReached, "it has tokens of too many locks")),
-            Verdict::Raised => {
-                self.0.replace(&[greatest.to_string().as_bytes()], Durability::Flushed)?;
+            TokenVerdict::Stale(greatest) => Ok(Seen::Stale(greatest)),
+            TokenVerdict::Full => Err(self.0.refusal(ErrorKind::LimitReached, "it has tokens of too many locks")),
+            TokenVerdict::Raised => {
+                self.0.replace(&[greatest.to_string().as_bytes()], FlushMode::Flushed)?;
                 Ok(Seen::Passes)
             }
         }

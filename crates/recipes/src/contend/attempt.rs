@@ -10,20 +10,20 @@ use std::task::{Context, Poll};
 
 use lockkeeper_core::{Advice, Opener, QueueView, Result, Session};
 
-use crate::contend::line::{Joined, OnePlace, Sent};
+use crate::contend::line::{JoinedPlace, OnePlace, SentEntry};
 use crate::contend::place::Granted;
-use crate::contend::{Attempt, Progress};
+use crate::contend::{GrantAttempt, WaitProgress};
 use crate::shared::Shared;
 
 /// A join that is under way.
-pub(crate) enum Pending {
+pub(crate) enum PendingPlace {
     /// It was sent, and is not answered yet.
-    Sent(Sent),
+    Sent(SentEntry),
     /// It has a place in the queue.
-    Joined(Joined),
+    Joined(JoinedPlace),
 }
 
-impl Pending {
+impl PendingPlace {
     /// Takes in the answer to the join, if it has come.
     fn advance(self, wanted: &OnePlace<'_>, shared: &Shared, context: &mut Context<'_>) -> Result<Self> {
         let Self::Sent((place, mut answer)) = self else { return Ok(self) };
@@ -34,7 +34,7 @@ impl Pending {
     }
 
     /// Returns the place, if it is certain to be in the queue.
-    pub(crate) fn into_joined(self) -> Option<Joined> {
+    pub(crate) fn into_joined(self) -> Option<JoinedPlace> {
         match self {
             Self::Sent(_) => None,
             Self::Joined(joined) => Some(joined),
@@ -46,7 +46,7 @@ impl Pending {
     }
 }
 
-impl fmt::Debug for Pending {
+impl fmt::Debug for PendingPlace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(if self.is_joined() { "Joined" } else { "Sent" })
     }
@@ -55,11 +55,11 @@ impl fmt::Debug for Pending {
 /// An attempt at one place. What is under way stays pending when a wait is dropped.
 pub(crate) struct PlaceAttempt<'a> {
     wanted: OnePlace<'a>,
-    pending: &'a mut Option<Box<Pending>>,
+    pending: &'a mut Option<Box<PendingPlace>>,
 }
 
 impl<'a> PlaceAttempt<'a> {
-    pub(crate) const fn new(wanted: OnePlace<'a>, pending: &'a mut Option<Box<Pending>>) -> Self {
+    pub(crate) const fn new(wanted: OnePlace<'a>, pending: &'a mut Option<Box<PendingPlace>>) -> Self {
         Self { wanted, pending }
     }
 }
@@ -70,21 +70,21 @@ impl PlaceAttempt<'_> {
     pub(crate) fn poll_at_once(
         &mut self,
         shared: &Shared,
-        progress: &mut Progress,
+        progress: &mut WaitProgress,
         context: &mut Context<'_>,
     ) -> Poll<Result<(Granted, QueueView)>> {
         // An owner key notes its wait between the join and the grant.
         let is_plain = self.wanted.asking.is_none() && self.pending.is_none();
         let session = if is_plain { self.wanted.session_at_once(shared) } else { None };
         let Some(session) = session else { return Poll::Pending };
-        let sent = Pending::Sent(self.wanted.send(shared, session)?);
+        let sent = PendingPlace::Sent(self.wanted.send(shared, session)?);
         let pending = match sent.advance(&self.wanted, shared, context)? {
-            Pending::Joined(joined) => {
-                *progress = Progress::Placed;
+            PendingPlace::Joined(joined) => {
+                *progress = WaitProgress::Placed;
                 if joined.is_granted_by_join()? {
                     return Poll::Ready(joined.grant());
                 }
-                Pending::Joined(joined)
+                PendingPlace::Joined(joined)
             }
             sent => sent,
         };
@@ -93,10 +93,10 @@ impl PlaceAttempt<'_> {
     }
 
     /// Waits until it has a place in the queue.
-    pub(crate) async fn join(&mut self, shared: &Shared) -> Result<&mut Joined> {
+    pub(crate) async fn join(&mut self, shared: &Shared) -> Result<&mut JoinedPlace> {
         if self.pending.is_none() {
             let session = self.wanted.session(shared).await?;
-            *self.pending = Some(Box::new(Pending::Sent(self.wanted.send(shared, session)?)));
+            *self.pending = Some(Box::new(PendingPlace::Sent(self.wanted.send(shared, session)?)));
         }
         poll_fn(|context| self.poll_join(shared, context)).await?;
         Ok(self.joined().expect("it was answered"))
@@ -110,10 +110,10 @@ impl PlaceAttempt<'_> {
         if is_joined { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    fn joined(&mut self) -> Option<&mut Joined> {
+    fn joined(&mut self) -> Option<&mut JoinedPlace> {
         match self.pending.as_deref_mut() {
-            Some(Pending::Joined(joined)) => Some(joined),
-            Some(Pending::Sent(_)) | None => None,
+            Some(PendingPlace::Joined(joined)) => Some(joined),
+            Some(PendingPlace::Sent(_)) | None => None,
         }
     }
 
@@ -146,12 +146,12 @@ impl PlaceAttempt<'_> {
         }
     }
 
-    fn take_joined(&mut self) -> Joined {
+    fn take_joined(&mut self) -> JoinedPlace {
         self.pending.take().and_then(|pending| pending.into_joined()).expect("it has a place")
     }
 }
 
-impl Attempt for PlaceAttempt<'_> {
+impl GrantAttempt for PlaceAttempt<'_> {
     type Granted = Granted;
 
     fn opener<'s>(&self, shared: &'s Shared) -> &'s Opener<Arc<dyn Session>> {
@@ -161,16 +161,16 @@ impl Attempt for PlaceAttempt<'_> {
     fn at_once(
         &mut self,
         shared: &Shared,
-        progress: &mut Progress,
+        progress: &mut WaitProgress,
         context: &mut Context<'_>,
     ) -> Poll<Result<Granted>> {
         self.poll_at_once(shared, progress, context).map_ok(|(granted, _)| granted)
     }
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<Granted> {
         let asking = self.wanted.asking;
         let joined = self.join(shared).await?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         if let Some(asking) = asking
             && let Err(refused) = joined.ask(asking)
         {
@@ -187,17 +187,17 @@ impl Attempt for PlaceAttempt<'_> {
 
 /// Asks for a place in line, without the wait for its turn.
 #[derive(Debug)]
-pub(crate) struct InLine<'a>(pub(crate) OnePlace<'a>);
+pub(crate) struct LineAttempt<'a>(pub(crate) OnePlace<'a>);
 
-impl Attempt for InLine<'_> {
-    type Granted = Joined;
+impl GrantAttempt for LineAttempt<'_> {
+    type Granted = JoinedPlace;
 
-    async fn wait(&mut self, shared: &Shared, _progress: &mut Progress) -> Result<Joined> {
+    async fn wait(&mut self, shared: &Shared, _progress: &mut WaitProgress) -> Result<JoinedPlace> {
         let session = self.0.session(shared).await?;
         self.0.join(shared, session).await
     }
 
-    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Joined>> {
-        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<JoinedPlace>> {
+        self.wait(shared, &mut WaitProgress::NoPlace(None)).await.map(Some)
     }
 }

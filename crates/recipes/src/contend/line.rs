@@ -8,10 +8,10 @@ use lockkeeper_core::{
 };
 
 use crate::contend::place::evict_idle_holder;
-use crate::contend::place::{Granted, Place};
+use crate::contend::place::{ArmedPlace, Granted};
 use crate::contend::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
 use crate::contend::until_answered;
-use crate::deadlock::Asking;
+use crate::deadlock::KeyCall;
 use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub(crate) struct OnePlace<'a> {
     /// Whether it may be kept while no task holds the lock.
     pub(crate) is_kept: bool,
     /// The call of an owner key that is refused if its wait closes a circle.
-    pub(crate) asking: Option<&'a Asking>,
+    pub(crate) asking: Option<&'a KeyCall>,
 }
 
 /// How many readers of its own process a writer remembers while it waits for them: more than most processes have
@@ -88,13 +88,13 @@ impl OnePlace<'_> {
     }
 
     /// Takes a place at the tail.
-    pub(crate) async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
+    pub(crate) async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<JoinedPlace> {
         let sent = self.send(shared, session)?;
         self.joined(shared, sent).await
     }
 
     /// Sends the entry.
-    pub(crate) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
+    pub(crate) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<SentEntry> {
         Ok(send(shared, session, self.queue, self.entry(shared)?))
     }
 
@@ -104,19 +104,19 @@ impl OnePlace<'_> {
     }
 
     /// Waits for the answer to the join.
-    pub(crate) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
+    pub(crate) async fn joined(&self, shared: &Shared, (place, answer): SentEntry) -> Result<JoinedPlace> {
         self.answered(shared, place, answer.await)
     }
 
     /// Takes in the answer to the join.
-    pub(crate) fn answered(&self, shared: &Shared, place: Place, answer: Result<Enqueued>) -> Result<Joined> {
+    pub(crate) fn answered(&self, shared: &Shared, place: ArmedPlace, answer: Result<Enqueued>) -> Result<JoinedPlace> {
         let (granted, view) = Granted::answered(place, answer.map_err(|error| error.at(self.queue))?);
         let id = &granted.grant.id;
         let ahead = view.ahead_of(id).unwrap_or(0);
         spans::note_place(id, ahead);
         let lock = self.queue.with_part(Part::Line);
         shared.observers.emit(&Event::Joined { lock, contender: id.clone(), ahead });
-        Ok(Joined { mode: self.mode, granted, view })
+        Ok(JoinedPlace { mode: self.mode, granted, view })
     }
 }
 
@@ -140,11 +140,11 @@ pub(crate) async fn join_beside(
 }
 
 /// An armed place, and the answer to its entry under way.
-pub(crate) type Sent = (Place, BoxFuture<Result<Enqueued>>);
+pub(crate) type SentEntry = (ArmedPlace, BoxFuture<Result<Enqueued>>);
 
 /// Arms a place and sends its entry, in this order.
-fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Sent {
-    let place = Place::arm(shared, session, queue.clone(), entry.ticket);
+fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> SentEntry {
+    let place = ArmedPlace::arm(shared, session, queue.clone(), entry.ticket);
     let sent = place.session.enqueue_one(queue, entry);
     (place, sent)
 }
@@ -162,7 +162,7 @@ fn entry_of(ticket: Ticket, shared: &Shared, mode: Mode, caller: Caller) -> Entr
 
 /// A place in a queue, with the view that came with it.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedPlace {
     mode: Mode,
     /// What is granted once its turn has come.
     pub(crate) granted: Granted,
@@ -170,7 +170,7 @@ pub(crate) struct Joined {
     pub(crate) view: QueueView,
 }
 
-impl Joined {
+impl JoinedPlace {
     fn queue(&self) -> &QueueName {
         self.granted.place.queue()
     }
@@ -197,7 +197,7 @@ impl Joined {
     }
 
     /// Notes the wait of an owner key, if it has to wait.
-    pub(crate) fn ask(&self, asking: &Asking) -> Result<()> {
+    pub(crate) fn ask(&self, asking: &KeyCall) -> Result<()> {
         match self.decide(&self.view)? {
             Decision::WaitFor { .. } => asking.waits_in(self.granted.grant.token, &self.granted.grant.standing),
             _ => Ok(()),

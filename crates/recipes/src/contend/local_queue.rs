@@ -30,13 +30,13 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Caller, Error, FencingToken, Mode, QueueName, Session, Withdrawal};
 use tokio::runtime::Handle;
 
-use crate::contend::local_queue::state::{Effects, Ended, SharedGrant, State};
-use crate::contend::{Granted, OnePlace, Pending};
+use crate::contend::local_queue::state::{Effects, QueueState, SharedGrant, TurnEnd};
+use crate::contend::{Granted, OnePlace, PendingPlace};
 use crate::event::Event;
 use crate::hold::{EndOfPlace, EndingGrants, Grant};
 use crate::shared::Shared;
 
-pub(crate) use state::Bound;
+pub(crate) use state::TurnBound;
 
 /// One contender of this process in one queue, and the line of the tasks that wait for it.
 pub(crate) struct LocalQueue {
@@ -48,25 +48,25 @@ pub(crate) struct LocalQueue {
     shared: Weak<Shared>,
     clock: Arc<dyn Clock>,
     ending: EndingGrants,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 impl LocalQueue {
-    fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
+    fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: TurnBound) -> Self {
         let clock = shared.clock.clone();
         let ending = EndingGrants::default();
-        let state = Mutex::new(State::new(bound, ending.clone(), clock.now()));
+        let state = Mutex::new(QueueState::new(bound, ending.clone(), clock.now()));
         let is_kept = bound.is_kept();
         Self { queue, mode, is_kept, shared: Arc::downgrade(shared), clock, ending, state }
     }
 
     /// Nothing panics while it is locked, and nothing of another module is called.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, and applies the effects when it is not locked any more.
-    fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Effects) {
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut QueueState) -> Effects) {
         let effects = change(&mut self.state());
         self.apply(effects);
     }
@@ -97,13 +97,13 @@ impl LocalQueue {
         let mut effects = Effects::default();
         let ended = self.state().end(serial, is_lost, now, &mut effects);
         let rejoins = match ended {
-            Ended::Before => return Withdrawal::done(Ok(())),
-            Ended::Kept => {
+            TurnEnd::Before => return Withdrawal::done(Ok(())),
+            TurnEnd::Kept => {
                 self.apply(effects);
                 return Withdrawal::done(Ok(()));
             }
-            Ended::Left => None,
-            Ended::Rejoins(next, caller) => Some((next, caller)),
+            TurnEnd::Left => None,
+            TurnEnd::Rejoins(next, caller) => Some((next, caller)),
         };
         let place = effects.left.take().expect("a place that is left is handed out").place;
         let rejoins = rejoins.map(|(next, caller)| (next, caller, place.session().clone()));
@@ -118,13 +118,13 @@ impl LocalQueue {
     }
 
     /// Sends a join for the first of the line, who sends it again if that fails, or if there is no runtime here.
-    fn send(&self, session: Arc<dyn Session>, caller: Caller) -> Option<Box<Pending>> {
+    fn send(&self, session: Arc<dyn Session>, caller: Caller) -> Option<Box<PendingPlace>> {
         let shared = self.shared.upgrade()?;
         let runtime = shared.runtime_of(self.is_kept).ok()?;
         let _entered = runtime.as_ref().map(Handle::enter);
         let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept, asking: None };
         let can_send = runtime.is_some() || shared.is_polled_by_hand();
-        can_send.then(|| wanted.send(&shared, session).ok().map(|sent| Box::new(Pending::Sent(sent))))?
+        can_send.then(|| wanted.send(&shared, session).ok().map(|sent| Box::new(PendingPlace::Sent(sent))))?
     }
 }
 
@@ -196,16 +196,16 @@ impl Drop for LocalGrant {
 /// The fewest local queues among which those that are used no more are looked for.
 const SWEEP_MIN: usize = 64;
 
-type QueueKey = (QueueName, Mode, Bound);
+type QueueKey = (QueueName, Mode, TurnBound);
 
 /// The local queues of one keeper.
 #[derive(Default)]
 pub(crate) struct LocalQueues {
-    known: Mutex<Known>,
+    known: Mutex<KnownLocalQueues>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownLocalQueues {
     /// A local queue with an idle place is in use though no lock refers to it.
     local_queues: HashMap<QueueKey, Arc<LocalQueue>>,
     /// At how many local queues those that are used no more are looked for.
@@ -214,7 +214,7 @@ struct Known {
 
 impl LocalQueues {
     /// Returns the local queue for this lock.
-    pub(crate) fn of(&self, shared: &Arc<Shared>, queue: &QueueName, mode: Mode, bound: Bound) -> Arc<LocalQueue> {
+    pub(crate) fn of(&self, shared: &Arc<Shared>, queue: &QueueName, mode: Mode, bound: TurnBound) -> Arc<LocalQueue> {
         let mut known = self.known();
         let key = (queue.clone(), mode, bound);
         if let Some(local) = known.local_queues.get(&key) {
@@ -246,7 +246,7 @@ impl LocalQueues {
     }
 
     /// Nothing panics while it is locked.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownLocalQueues> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

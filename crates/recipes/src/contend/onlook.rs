@@ -8,8 +8,8 @@ use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Value,
 };
 
-use crate::contend::{Attempt, Progress};
-use crate::shared::{Shared, Stage};
+use crate::contend::{GrantAttempt, WaitProgress};
+use crate::shared::{KeeperStage, Shared};
 
 /// Waits until the value of a queue meets a condition.
 #[derive(Debug)]
@@ -19,17 +19,17 @@ pub(crate) struct ValueSays<'a, Read> {
     pub(crate) read: Read,
 }
 
-impl<Read, Said> Attempt for ValueSays<'_, Read>
+impl<Read, Said> GrantAttempt for ValueSays<'_, Read>
 where
     Read: Fn(Option<Value>) -> Option<Said> + Send + Sync,
     Said: Send,
 {
     type Granted = Said;
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Said> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<Said> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
         let mut value = session.values().get(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         loop {
             let version = value.as_ref().map(|value| value.version);
             if let Some(said) = (self.read)(value) {
@@ -52,12 +52,12 @@ where
 async fn until_gone(
     session: &Arc<dyn Session>,
     queue: &QueueName,
-    progress: &mut Progress,
+    progress: &mut WaitProgress,
     last_in: impl for<'v> Fn(&'v QueueView) -> Option<&'v ContenderId>,
 ) -> Result<QueueView> {
     loop {
         let view = session.view(queue, Freshness::Latest, Extent::Whole).await?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         let Some(last) = last_in(&view) else {
             return Ok(view);
         };
@@ -79,10 +79,10 @@ impl AllGone {
     }
 }
 
-impl Attempt for AllGone {
+impl GrantAttempt for AllGone {
     type Granted = ();
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<()> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let gone = until_gone(&session, &self.queue, progress, |view| self.last_in(view)).await;
         gone.map(drop).map_err(|error| onlooker_error(&self.queue, error))
@@ -111,13 +111,13 @@ pub(crate) struct Vacant<'a> {
 impl Vacant<'_> {
     /// Looks without a session: what is vacant needs none, and a look leaves nothing on the service.
     async fn is_vacant(&self, shared: &Shared) -> Result<bool> {
-        shared.refuse_from(Stage::Closed)?;
+        shared.refuse_from(KeeperStage::Closed)?;
         let shown = shared.backend.admin().inspect(self.lock).await;
         shown.map(|shown| shown.is_empty()).map_err(|error| onlooker_error(self.lock, error))
     }
 
     /// Waits until no part of the lock has a contender.
-    async fn until_vacant(&self, session: &Arc<dyn Session>, progress: &mut Progress) -> Result<()> {
+    async fn until_vacant(&self, session: &Arc<dyn Session>, progress: &mut WaitProgress) -> Result<()> {
         loop {
             let view = until_gone(session, self.lock, progress, last_of_all).await?;
             if view.elsewhere.is_none() {
@@ -130,10 +130,10 @@ impl Vacant<'_> {
     }
 }
 
-impl Attempt for Vacant<'_> {
+impl GrantAttempt for Vacant<'_> {
     type Granted = ();
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<()> {
         if self.is_vacant(shared).await? {
             return Ok(());
         }

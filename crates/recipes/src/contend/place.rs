@@ -16,7 +16,7 @@ use crate::shared::Shared;
 
 /// A ticket that was, or is about to be, sent: dropping it withdraws it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ArmedPlace {
     pub(super) session: Arc<dyn Session>,
     queue: QueueName,
     ticket: Ticket,
@@ -26,7 +26,7 @@ pub(crate) struct Place {
     is_armed: bool,
 }
 
-impl Place {
+impl ArmedPlace {
     pub(crate) fn arm(shared: &Shared, session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
         Self { session, queue, ticket, home: shared.home, is_armed: true }
     }
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ArmedPlace {
     fn drop(&mut self) {
         if self.is_armed {
             // It goes on in the background, and no caller is left to report to.
@@ -87,14 +87,14 @@ impl Drop for Place {
 
 /// A place that was granted, or a turn of one.
 #[derive(Debug)]
-pub(crate) struct Granted<P = Place> {
+pub(crate) struct Granted<P = ArmedPlace> {
     pub(crate) place: P,
     pub(crate) grant: Grant,
 }
 
 impl Granted {
     /// Makes what the service has answered to a join, and returns the queue at that moment.
-    pub(crate) fn answered(place: Place, answer: Enqueued) -> (Self, QueueView) {
+    pub(crate) fn answered(place: ArmedPlace, answer: Enqueued) -> (Self, QueueView) {
         let (ticket, Enqueued { id, token, view, standing }) = (place.ticket(), answer);
         (Self { place, grant: Grant { id, ticket, token, standing } }, view)
     }
@@ -105,7 +105,12 @@ const STANDS_MAX: Duration = Duration::from_millis(100);
 
 /// Evicts a holder that may be idle: leaves this join in the queue until that contender has left, without waiting for
 /// either. Without a runtime the join is withdrawn at once, and the holder may not hear of it.
-pub(super) fn evict_idle_holder(shared: &Shared, place: Place, answer: BoxFuture<Result<Enqueued>>, kept: ContenderId) {
+pub(super) fn evict_idle_holder(
+    shared: &Shared,
+    place: ArmedPlace,
+    answer: BoxFuture<Result<Enqueued>>,
+    kept: ContenderId,
+) {
     let clock = shared.clock.clone();
     let ends_at = clock.now().saturating_add(STANDS_MAX);
     let stand = async move {

@@ -89,7 +89,7 @@ mod tests {
     use lockkeeper_core::{Advice, BoxFuture, PlaceBond};
 
     use super::*;
-    use crate::contend::line::{Joined, OnePlace};
+    use crate::contend::line::{JoinedPlace, OnePlace};
     use crate::keeper::memory::MemoryService;
 
     /// Why a contender is gone, its backend finds out after this time.
@@ -115,7 +115,7 @@ mod tests {
     async fn a_contender_that_is_removed_as_its_turn_comes_is_refused_once_it_is_known_why_it_is_gone() {
         let keeper = MemoryService::new(Arc::new(TestClock::new())).keeper();
         let (shared, queue) = (keeper.shared.clone(), QueueName::new("door").unwrap());
-        let removed = async || -> Joined {
+        let removed = async || -> JoinedPlace {
             let place = OnePlace::new(&queue, Mode::Mutex, lockkeeper_core::Caller::default());
             let session = shared.session().await.unwrap();
             let bond = Arc::new(PlaceBond::new(session.bond().clone()));

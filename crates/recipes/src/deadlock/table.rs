@@ -31,38 +31,38 @@ pub(crate) enum Want {
 }
 
 /// Tells whether a hold is still held, or a place in a queue still stands.
-pub(super) type Proof = Box<dyn Fn() -> bool + Send + Sync>;
+pub(super) type StandsProof = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The place in a queue in which a key waits.
-pub(super) struct Place {
+pub(super) struct WaitPlace {
     /// Grows with each contender of the queue.
     pub(super) number: u64,
-    pub(super) stands: Proof,
+    pub(super) stands: StandsProof,
 }
 
-pub(super) enum Stage {
+pub(super) enum WaitStage {
     /// It waits; the place is not known where tasks of this process share one.
-    Waits(Option<Place>),
-    Holds(Proof),
+    Waits(Option<WaitPlace>),
+    Holds(StandsProof),
 }
 
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) key: KeyId,
     pub(super) lock: QueueName,
     pub(super) want: Want,
-    pub(super) stage: Stage,
+    pub(super) stage: WaitStage,
 }
 
-impl Entry {
+impl TableEntry {
     fn place(&self) -> Option<u64> {
         match &self.stage {
-            Stage::Waits(place) => place.as_ref().map(|place| place.number),
-            Stage::Holds(_) => None,
+            WaitStage::Waits(place) => place.as_ref().map(|place| place.number),
+            WaitStage::Holds(_) => None,
         }
     }
 
     pub(super) const fn waits(&self) -> bool {
-        matches!(self.stage, Stage::Waits(_))
+        matches!(self.stage, WaitStage::Waits(_))
     }
 }
 
@@ -76,29 +76,29 @@ struct AtLock {
 
 /// The keys of one keeper.
 #[derive(Default)]
-pub(crate) struct Table {
-    entries: Slab<Entry>,
+pub(crate) struct KeyTable {
+    entries: Slab<TableEntry>,
     of_keys: BTreeMap<KeyId, BTreeSet<usize>>,
     at_locks: BTreeMap<QueueName, AtLock>,
 }
 
-impl Table {
-    pub(super) fn add(&mut self, entry: Entry) -> usize {
+impl KeyTable {
+    pub(super) fn add(&mut self, entry: TableEntry) -> usize {
         let number = self.entries.insert(entry);
         self.enter(number);
         number
     }
 
     /// Removes an entry, to be dropped where the table is not locked any more.
-    pub(super) fn remove(&mut self, number: usize) -> Entry {
+    pub(super) fn remove(&mut self, number: usize) -> TableEntry {
         self.leave(number);
         self.entries.remove(number)
     }
 
     /// Notes in which place the call of an entry waits now; returns what was noted before, to be dropped elsewhere too.
-    pub(super) fn note(&mut self, number: usize, place: Place) -> Stage {
+    pub(super) fn note(&mut self, number: usize, place: WaitPlace) -> WaitStage {
         self.leave(number);
-        let noted = std::mem::replace(&mut self.entries[number].stage, Stage::Waits(Some(place)));
+        let noted = std::mem::replace(&mut self.entries[number].stage, WaitStage::Waits(Some(place)));
         self.enter(number);
         noted
     }
@@ -133,22 +133,22 @@ impl Table {
         }
     }
 
-    pub(super) fn entry(&self, number: usize) -> &Entry {
+    pub(super) fn entry(&self, number: usize) -> &TableEntry {
         &self.entries[number]
     }
 
     /// Returns what a key holds and waits for.
-    pub(super) fn of_key(&self, key: KeyId) -> impl Iterator<Item = (usize, &Entry)> {
+    pub(super) fn of_key(&self, key: KeyId) -> impl Iterator<Item = (usize, &TableEntry)> {
         self.of_keys.get(&key).into_iter().flatten().map(|&number| (number, &self.entries[number]))
     }
 
     /// Returns the holds of a lock.
-    pub(super) fn holds(&self, lock: &QueueName) -> impl Iterator<Item = &Entry> {
+    pub(super) fn holds(&self, lock: &QueueName) -> impl Iterator<Item = &TableEntry> {
         self.at_locks.get(lock).into_iter().flat_map(|at_lock| &at_lock.holds).map(|&number| &self.entries[number])
     }
 
     /// Returns those that wait ahead of this place, the nearest one first.
-    pub(super) fn ahead(&self, lock: &QueueName, place: u64) -> impl Iterator<Item = &Entry> {
+    pub(super) fn ahead(&self, lock: &QueueName, place: u64) -> impl Iterator<Item = &TableEntry> {
         let at_lock = self.at_locks.get(lock);
         let ahead = at_lock.into_iter().flat_map(move |at_lock| at_lock.places.range(..(place, 0)).rev());
         ahead.map(|&(_, number)| &self.entries[number])
@@ -178,7 +178,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for KeyTable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Table").field("entries", &self.entries.len()).finish_non_exhaustive()
     }

@@ -13,11 +13,11 @@ use lockkeeper_core::{
 };
 
 use crate::contend::{
-    Attempt, Granted, Joined, OnePlace, Progress, check_with_reason, kind_mismatch, onlooker_error, refused, removed,
-    until_answered,
+    GrantAttempt, Granted, JoinedPlace, OnePlace, WaitProgress, check_with_reason, kind_mismatch, onlooker_error,
+    refused, removed, until_answered,
 };
 use crate::decide;
-use crate::shared::{Shared, Stage};
+use crate::shared::{KeeperStage, Shared};
 
 /// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -105,12 +105,12 @@ pub(crate) struct Inside {
     pub(crate) round: Vec<Ticket>,
 }
 
-impl Attempt for OneRound<'_> {
+impl GrantAttempt for OneRound<'_> {
     type Granted = Inside;
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Inside> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<Inside> {
         let (session, member, value) = self.join(shared).await?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         let value = match value.await {
             Ok(value) => value,
             // Another member may have counted on this place already, so a failure that may pass must not cost it.
@@ -132,7 +132,7 @@ impl Attempt for OneRound<'_> {
 
 impl OneRound<'_> {
     /// Joins the line, and asks for the value after that.
-    async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, BoxFuture<Result<Option<Value>>>)> {
+    async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, JoinedPlace, BoxFuture<Result<Option<Value>>>)> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
         let member = OnePlace::new(self.queue, Mode::Member, self.caller);
         let sent = member.send(shared, session.clone())?;
@@ -147,11 +147,11 @@ impl OneRound<'_> {
         &self,
         shared: &Shared,
         session: &Arc<dyn Session>,
-        member: Joined,
+        member: JoinedPlace,
         mut value: Option<Value>,
         waits: bool,
     ) -> Result<Option<Inside>> {
-        let Joined { granted, view, .. } = member;
+        let JoinedPlace { granted, view, .. } = member;
         let (id, standing) = (&granted.grant.id, &*granted.grant.standing);
         if let Some(found) = decide::kind_mismatch(Mode::Member, &view) {
             return Err(kind_mismatch(self.queue, Mode::Member, found));
@@ -220,19 +220,19 @@ pub(crate) struct RoundGone<'a> {
     pub(crate) round: Vec<Ticket>,
 }
 
-impl Attempt for RoundGone<'_> {
+impl GrantAttempt for RoundGone<'_> {
     type Granted = ();
 
     /// It is how a member that is inside leaves.
-    fn refused_from(&self) -> Stage {
-        Stage::Closed
+    fn refused_from(&self) -> KeeperStage {
+        KeeperStage::Closed
     }
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<()> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
         loop {
             let (view, last) = self.look(&session).await?;
-            *progress = Progress::Placed;
+            *progress = WaitProgress::Placed;
             let Some(last) = last else {
                 return Ok(());
             };

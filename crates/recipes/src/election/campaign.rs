@@ -9,12 +9,12 @@ use crate::election::{Election, Leadership};
 use crate::event::Event;
 use crate::hold::Hold;
 use crate::lock::Lock;
-use crate::shared::Stage;
+use crate::shared::KeeperStage;
 use crate::shared::call::heedless;
 
 /// The state of a campaigner.
 #[derive(Clone, Debug)]
-pub(super) enum Status {
+pub(super) enum CampaignStatus {
     /// It does not stand for election, and waits to be told to.
     Idle,
     /// It stands for election.
@@ -39,7 +39,7 @@ pub enum Requeue {
 
 /// The orders to a campaigner; two are counters, since each change is one order.
 #[derive(Clone, Copy, Debug, Default)]
-struct Orders {
+struct CampaignOrders {
     stop: bool,
     interrupts: u64,
     requeues: u64,
@@ -48,8 +48,8 @@ struct Orders {
 /// A task that campaigns. Dropping it ends the task, and with it the candidacy or the lead.
 #[derive(Debug)]
 pub(super) struct Campaigner {
-    orders: watch::Sender<Orders>,
-    status: watch::Receiver<Status>,
+    orders: watch::Sender<CampaignOrders>,
+    status: watch::Receiver<CampaignStatus>,
     task: JoinHandle<Result<()>>,
 }
 
@@ -60,10 +60,10 @@ impl Campaigner {
         Work: FnMut(Hold) -> Working + Send + 'static,
         Working: Future<Output = ()> + Send + 'static,
     {
-        let (orders, taken) = watch::channel(Orders::default());
-        let (reports, status) = watch::channel(Status::Queued);
+        let (orders, taken) = watch::channel(CampaignOrders::default());
+        let (reports, status) = watch::channel(CampaignStatus::Queued);
         let task = tokio::spawn(async move {
-            let mut end = End { lock: &election.lock, error: None };
+            let mut end = CampaignEnd { lock: &election.lock, error: None };
             let (error, closed) = match campaign_on(&election, requeue, work, &taken, &reports).await {
                 Ok(None) => (None, Ok(())),
                 // How the lead was given up is the answer to the call that asked for it, and no failure of the
@@ -73,13 +73,13 @@ impl Campaigner {
             };
             end.error = error.clone();
             drop(end);
-            reports.send_replace(Status::Ended(error));
+            reports.send_replace(CampaignStatus::Ended(error));
             closed
         });
         Self { orders, status, task }
     }
 
-    pub(super) fn status(&self) -> &watch::Receiver<Status> {
+    pub(super) fn status(&self) -> &watch::Receiver<CampaignStatus> {
         &self.status
     }
 
@@ -101,7 +101,7 @@ impl Campaigner {
 
     /// Makes it stand for election again, if it does not.
     pub(super) fn requeue(&self) -> bool {
-        let is_idle = matches!(*self.status.borrow(), Status::Idle);
+        let is_idle = matches!(*self.status.borrow(), CampaignStatus::Idle);
         if is_idle {
             self.orders.send_modify(|orders| orders.requeues += 1);
         }
@@ -127,12 +127,12 @@ impl Drop for Campaigner {
 }
 
 /// Tells observers that a campaign is over, however it ends.
-struct End<'a> {
+struct CampaignEnd<'a> {
     lock: &'a Lock,
     error: Option<Error>,
 }
 
-impl Drop for End<'_> {
+impl Drop for CampaignEnd<'_> {
     fn drop(&mut self) {
         let (lock, error) = (self.lock.queue.clone(), self.error.take());
         self.lock.shared.observers.emit(&Event::CampaignEnded { lock, error });
@@ -142,9 +142,9 @@ impl Drop for End<'_> {
 /// Returns the hold by which this campaigner leads, if it may be believed now.
 ///
 /// It is asked of a copy: a loss is told to observers, and no lock may be held meanwhile.
-pub(super) fn leadership(status: Status) -> Option<Hold> {
+pub(super) fn leadership(status: CampaignStatus) -> Option<Hold> {
     match status {
-        Status::Leading(hold) if hold.is_held() => Some(hold),
+        CampaignStatus::Leading(hold) if hold.is_held() => Some(hold),
         _ => None,
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn over(election: &Election, error: Option<Error>) -> Error {
 }
 
 /// Waits for an order. Never ends if the sender is gone, since then the task is aborted.
-async fn ordered(orders: &watch::Receiver<Orders>, is_given: impl Fn(&Orders) -> bool + Send + Sync) {
+async fn ordered(orders: &watch::Receiver<CampaignOrders>, is_given: impl Fn(&CampaignOrders) -> bool + Send + Sync) {
     if orders.clone().wait_for(|orders| is_given(orders)).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -175,23 +175,23 @@ async fn campaign_on<Work, Working>(
     election: &Election,
     requeue: Requeue,
     mut work: Work,
-    orders: &watch::Receiver<Orders>,
-    reports: &watch::Sender<Status>,
+    orders: &watch::Receiver<CampaignOrders>,
+    reports: &watch::Sender<CampaignStatus>,
 ) -> Result<Option<Leadership>>
 where
     Work: FnMut(Hold) -> Working + Send,
     Working: Future<Output = ()> + Send,
 {
     loop {
-        reports.send_replace(Status::Queued);
+        reports.send_replace(CampaignStatus::Queued);
         let guard = tokio::select! {
             biased;
             () = ordered(orders, |orders| orders.stop) => return Ok(None),
             guard = elected(election) => guard?,
         };
         let hold = guard.hold().clone();
-        let Orders { interrupts, requeues, .. } = *orders.borrow();
-        reports.send_replace(Status::Leading(hold.clone()));
+        let CampaignOrders { interrupts, requeues, .. } = *orders.borrow();
+        reports.send_replace(CampaignStatus::Leading(hold.clone()));
         let stops = tokio::select! {
             biased;
             () = ordered(orders, |orders| orders.stop) => true,
@@ -201,12 +201,12 @@ where
             () = work(hold.clone()) => false,
         };
         if stops {
-            reports.send_replace(Status::Ended(None));
+            reports.send_replace(CampaignStatus::Ended(None));
             return Ok(Some(guard));
         }
         reports.send_replace(match requeue {
-            Requeue::Always => Status::Queued,
-            Requeue::WhenAsked => Status::Idle,
+            Requeue::Always => CampaignStatus::Queued,
+            Requeue::WhenAsked => CampaignStatus::Idle,
         });
         // A lead that cannot be given up now is given up in the background.
         let _ = guard.resign().await;
@@ -214,7 +214,7 @@ where
             tokio::select! {
                 biased;
                 () = ordered(orders, |orders| orders.stop) => return Ok(None),
-                closed = election.lock.shared.until(Stage::Drained) => return Err(closed.at(election.name())),
+                closed = election.lock.shared.until(KeeperStage::Drained) => return Err(closed.at(election.name())),
                 () = ordered(orders, |orders| orders.requeues != requeues) => {}
             }
         }
@@ -261,7 +261,7 @@ mod tests {
 
     /// Reports another status when it is told of a loss, as the campaign's task does at that moment.
     #[derive(Debug)]
-    struct Reporting(Mutex<Option<watch::Sender<Status>>>, Mutex<mpsc::Sender<bool>>);
+    struct Reporting(Mutex<Option<watch::Sender<CampaignStatus>>>, Mutex<mpsc::Sender<bool>>);
 
     impl Observer for Reporting {
         fn on_event(&self, event: &Event) {
@@ -271,7 +271,7 @@ mod tests {
             let status = self.0.lock().unwrap().take().expect("the hold is lost once");
             let (done, is_done) = mpsc::channel();
             let reporting = thread::spawn(move || {
-                status.send_replace(Status::Queued);
+                status.send_replace(CampaignStatus::Queued);
                 let _ = done.send(());
             });
             self.1.lock().unwrap().send(is_done.recv_timeout(LONG).is_ok()).unwrap();
@@ -282,14 +282,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_loss_that_is_noticed_by_asking_who_leads_is_told_while_no_lock_is_held() {
         let service = service();
-        let (reports, status) = watch::channel(Status::Queued);
+        let (reports, status) = watch::channel(CampaignStatus::Queued);
         let task = tokio::spawn(std::future::pending());
-        let campaigner = Campaigner { orders: watch::Sender::new(Orders::default()), status, task };
+        let campaigner = Campaigner { orders: watch::Sender::new(CampaignOrders::default()), status, task };
         let (told, was_told) = mpsc::channel();
         let observer = Arc::new(Reporting(Mutex::new(Some(reports.clone())), Mutex::new(told)));
         let keeper = service.keeper_builder().observer(observer).build();
         let guard = keeper.election("lead").unwrap().campaign().await.unwrap();
-        reports.send_replace(Status::Leading(guard.hold().clone()));
+        reports.send_replace(CampaignStatus::Leading(guard.hold().clone()));
         let testing = keeper.testing().unwrap();
         testing.cut(SafeUntil::ProcessEnd);
         testing.expire_session();

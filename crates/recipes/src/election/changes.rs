@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::{ContenderId, Extent, Freshness, QueueName, Result, Session, Wait};
 
-use crate::contend::{Attempt, Progress, grant, onlooker_error};
+use crate::contend::{GrantAttempt, WaitProgress, grant, onlooker_error};
 use crate::lock::{Lock, granted};
 use crate::shared::Shared;
 
@@ -69,16 +69,16 @@ impl HeadChange<'_> {
     }
 }
 
-impl Attempt for HeadChange<'_> {
+impl GrantAttempt for HeadChange<'_> {
     type Granted = Option<ContenderId>;
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Option<ContenderId>> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<Option<ContenderId>> {
         let session = self.session(shared).await?;
         let mut view = session
             .view(self.queue, Freshness::Latest, Extent::Around(None))
             .await
             .map_err(|error| onlooker_error(self.queue, error))?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         loop {
             let head = view.contenders.first().map(|first| first.id.clone());
             let next = match &head {

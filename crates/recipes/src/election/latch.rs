@@ -5,7 +5,7 @@ use std::fmt;
 use lockkeeper_core::{FencingToken, Result};
 use tokio::sync::watch;
 
-use crate::election::campaign::{Campaigner, Status, leadership, over};
+use crate::election::campaign::{CampaignStatus, Campaigner, leadership, over};
 use crate::election::{Election, Requeue};
 use crate::hold::Hold;
 
@@ -100,9 +100,9 @@ impl LeaderLatch {
         loop {
             let status = reports.borrow_and_update().clone();
             match status {
-                Status::Leading(hold) if hold.is_held() => return Ok(hold),
-                Status::Ended(error) => return Err(over(&self.election, error)),
-                Status::Leading(_) | Status::Idle | Status::Queued => {}
+                CampaignStatus::Leading(hold) if hold.is_held() => return Ok(hold),
+                CampaignStatus::Ended(error) => return Err(over(&self.election, error)),
+                CampaignStatus::Leading(_) | CampaignStatus::Idle | CampaignStatus::Queued => {}
             }
             if reports.changed().await.is_err() {
                 // The task is gone without a word: it panicked, or its runtime did end.
@@ -134,7 +134,7 @@ impl LeaderLatch {
 
 /// The changes of a latch; made by [`LeaderLatch::changes`].
 pub struct LatchChanges {
-    status: watch::Receiver<Status>,
+    status: watch::Receiver<CampaignStatus>,
     silent: watch::Receiver<bool>,
     /// The lead that was reported last, until its end is reported.
     told: Option<FencingToken>,
@@ -157,10 +157,10 @@ impl LatchChanges {
                 }
                 (Some(told), lead) if lead.as_ref().map(Hold::fencing_token) != Some(told) => {
                     self.told = None;
-                    let is_silent = matches!(status, Status::Ended(None)) && *self.silent.borrow();
+                    let is_silent = matches!(status, CampaignStatus::Ended(None)) && *self.silent.borrow();
                     return (!is_silent).then_some(LatchEvent::NotLeader);
                 }
-                _ if matches!(status, Status::Ended(_)) => return None,
+                _ if matches!(status, CampaignStatus::Ended(_)) => return None,
                 _ => {}
             }
             if self.status.changed().await.is_err() {

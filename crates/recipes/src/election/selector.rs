@@ -5,7 +5,7 @@ use std::fmt;
 use lockkeeper_core::Result;
 
 use crate::election::Election;
-use crate::election::campaign::{Campaigner, Requeue, Status};
+use crate::election::campaign::{CampaignStatus, Campaigner, Requeue};
 use crate::hold::Hold;
 
 /// Campaigns, and runs some work whenever it is elected; when the work is done, it resigns.
@@ -79,8 +79,8 @@ impl LeaderSelector {
     /// the work has panicked. The lead is over before this returns. Never ends if the campaign goes on.
     pub async fn over(&self) -> Option<lockkeeper_core::Error> {
         let mut status = self.campaigner.status().clone();
-        match status.wait_for(|status| matches!(status, Status::Ended(_))).await.as_deref() {
-            Ok(Status::Ended(error)) => error.clone(),
+        match status.wait_for(|status| matches!(status, CampaignStatus::Ended(_))).await.as_deref() {
+            Ok(CampaignStatus::Ended(error)) => error.clone(),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Mode, NamePattern, QueueName, SessionBond, SessionMeter};
 
 use crate::event::meter::asked::OfKind;
-pub(crate) use crate::event::meter::asked::{Asked, Holding};
+pub(crate) use crate::event::meter::asked::{MeteredCall, MeteredHold};
 use crate::event::{Event, Observer};
 
 /// How many values the label `lock` has at most, with the one of all other locks: each costs a recorder a hundred
@@ -41,7 +41,7 @@ pub(crate) struct Meters {
     by_label: Mutex<BTreeMap<Option<Arc<str>>, Meter>>,
     of_sessions: Arc<OfSessions>,
     reconnections: Counter,
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<SessionCount>,
 }
 
 /// The handles of the locks that share a label.
@@ -152,8 +152,8 @@ impl Meter {
     }
 
     /// Measures a call that asks for a place of this mode from now on.
-    pub(crate) fn ask(&self, mode: Mode, begun_at: BootInstant) -> Asked {
-        Asked::begin(self.of_kind(mode).clone(), begun_at)
+    pub(crate) fn ask(&self, mode: Mode, begun_at: BootInstant) -> MeteredCall {
+        MeteredCall::begin(self.of_kind(mode).clone(), begun_at)
     }
 
     fn of_kind(&self, mode: Mode) -> &Arc<OfKind> {
@@ -188,7 +188,7 @@ impl fmt::Debug for Meters {
 
 /// The sessions of a keeper so far. That one was lost may be told after the next one was opened.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sessions {
+struct SessionCount {
     opened: u64,
     lost: u64,
     closed: u64,
@@ -205,7 +205,7 @@ enum Happened {
     Closed,
 }
 
-impl Sessions {
+impl SessionCount {
     /// Takes in what has happened; returns how many reconnections that makes.
     fn take(&mut self, happened: Happened) -> u64 {
         match happened {

@@ -34,27 +34,27 @@ impl OwnContender {
 /// All of a keeper's own contenders.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    listed: Mutex<Listed>,
+    listed: Mutex<ListedCall>,
     /// Wakes the tasks that wait for the end of some.
     ended: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Listed {
+struct ListedCall {
     /// In no order: joining and leaving the list cost the same for ten thousand as for one.
-    entries: Slab<Entry>,
+    entries: Slab<ListEntry>,
     last_number: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ListEntry {
     /// Its place in the order in which they asked or were granted.
     number: u64,
     contender: OwnContender,
     presence: Presence,
 }
 
-impl Listed {
+impl ListedCall {
     fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -76,7 +76,7 @@ impl Holds {
         let contender = OwnContender { lock: lock.clone(), mode, hold: None };
         let mut listed = self.listed();
         let number = listed.next_number();
-        let key = listed.entries.insert(Entry { number, contender, presence });
+        let key = listed.entries.insert(ListEntry { number, contender, presence });
         OnList { holds: self.clone(), key }
     }
 
@@ -154,7 +154,7 @@ impl Holds {
     }
 
     /// Nothing panics while the list is locked, so a poisoned lock still guards consistent data.
-    fn listed(&self) -> MutexGuard<'_, Listed> {
+    fn listed(&self) -> MutexGuard<'_, ListedCall> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,16 +11,16 @@ use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Operation, 
 use tracing::field::display;
 
 use crate::contend::{Granted, lost_error};
-use crate::deadlock::{Asking, KeyHold};
+use crate::deadlock::{KeyCall, KeyHold};
 use crate::event::Event;
-use crate::hold::Held;
 use crate::hold::Hold;
+use crate::hold::HoldParts;
 use crate::hold::list::OnList;
 use crate::lock::guard::held_place::HeldPlace;
-use crate::lock::guard::held_place::{Limits, Term, leave_at_end};
+use crate::lock::guard::held_place::{HoldLimits, Term, leave_at_end};
 use crate::shared::Shared;
 use crate::shared::call::spans::{self, Collected};
-use crate::shared::call::{Answered, Call};
+use crate::shared::call::{Answered, LockCall};
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
@@ -94,8 +94,8 @@ impl<Kind> Guard<Kind> {
         shared: &Arc<Shared>,
         queue: &QueueName,
         granted: Granted<impl Into<HeldPlace>>,
-        limits: Limits,
-        call: Call,
+        limits: HoldLimits,
+        call: LockCall,
     ) -> Self {
         let Granted { place, grant } = granted;
         let (place, token): (HeldPlace, _) = (place.into(), grant.token);
@@ -111,7 +111,7 @@ impl<Kind> Guard<Kind> {
         let span = spans::hold(queue, token, wait.as_deref());
         let (home, bond, observers) = (shared.home, place.session().bond().clone(), shared.observers.clone());
         let (queue, end_of_place) = (queue.clone(), place.end_of_place());
-        let hold = Hold::new(Held { home, bond, observers, queue, grant, end_of_place, ends_at, holding });
+        let hold = Hold::new(HoldParts { home, bond, observers, queue, grant, end_of_place, ends_at, holding });
         if ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
@@ -137,7 +137,7 @@ impl<Kind> Guard<Kind> {
 
     /// Has the owner key of this call known as the holder. One whose time ends by itself keeps no other key waiting for
     /// ever.
-    pub(crate) fn of_key(mut self, asking: &Asking) -> Self {
+    pub(crate) fn of_key(mut self, asking: &KeyCall) -> Self {
         if self.term.as_ref().is_some_and(|term| term.ends_at.is_some()) {
             return self;
         }
@@ -215,7 +215,7 @@ impl<Kind> Guard<Kind> {
         }
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> HoldLimits {
         self.term.as_ref().map(|term| term.limits).unwrap_or_default()
     }
 

@@ -17,7 +17,7 @@ use crate::hold::Hold;
 use crate::lock::{Lock, granted};
 use crate::mutex::Mutex;
 use crate::owner_key::OwnerKey;
-use crate::owner_key::multi_lock::guard::Taken;
+use crate::owner_key::multi_lock::guard::TakenMember;
 use crate::rw_lock::RwLock;
 
 pub use guard::MultiGuard;
@@ -118,8 +118,8 @@ impl MultiLock {
         loop {
             let round_started = times();
             let (number, reason) = match self.round(owner, &waits).await {
-                Round::Done(outcome) => return outcome,
-                Round::LostOnTheWay { number, reason } => (number, reason),
+                LockRound::Done(outcome) => return outcome,
+                LockRound::LostOnTheWay { number, reason } => (number, reason),
             };
             let Lock { shared, queue, .. } = self.members[number].wanted().0;
             let error = Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue);
@@ -142,18 +142,18 @@ impl MultiLock {
     }
 
     /// Takes one member after the other; gives back those that were taken unless all could be.
-    async fn round(&self, owner: &OwnerKey, waits: &[Wait]) -> Round {
+    async fn round(&self, owner: &OwnerKey, waits: &[Wait]) -> LockRound {
         let mut taken = MultiGuard::of_none();
         for (member, &wait) in self.members.iter().zip(waits) {
             let guard = tokio::select! {
                 biased;
-                (number, reason) = taken.first_lost() => return Round::LostOnTheWay { number, reason },
+                (number, reason) = taken.first_lost() => return LockRound::LostOnTheWay { number, reason },
                 guard = member.grant(owner, wait) => guard,
             };
             match guard {
                 Ok(Some(guard)) => taken.add(guard),
-                Ok(None) => return Round::Done(Ok(None)),
-                Err(error) => return Round::Done(Err(error)),
+                Ok(None) => return LockRound::Done(Ok(None)),
+                Err(error) => return LockRound::Done(Err(error)),
             }
         }
         // The grant of the last one may have come in the same moment as the loss of another.
@@ -162,8 +162,8 @@ impl MultiLock {
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         });
         match lost {
-            Some((number, reason)) => Round::LostOnTheWay { number, reason },
-            None => Round::Done(Ok(Some(taken))),
+            Some((number, reason)) => LockRound::LostOnTheWay { number, reason },
+            None => LockRound::Done(Ok(Some(taken))),
         }
     }
 }
@@ -197,7 +197,7 @@ impl OwnerKey {
 }
 
 /// How one round through all members ended.
-enum Round {
+enum LockRound {
     Done(Result<Option<MultiGuard>>),
     /// The hold of this member was lost before all were granted.
     LostOnTheWay {
@@ -249,12 +249,12 @@ impl Member {
         (lock.shared.backend.service(), &lock.queue)
     }
 
-    async fn grant(&self, owner: &OwnerKey, wait: Wait) -> Result<Option<Taken>> {
+    async fn grant(&self, owner: &OwnerKey, wait: Wait) -> Result<Option<TakenMember>> {
         let (lock, _) = self.wanted();
         Ok(match self {
-            Self::Mutex(_) => owner.have(lock, wait).await?.map(Taken::Mutex),
-            Self::Read(_) => owner.have(lock, wait).await?.map(Taken::Read),
-            Self::Write(_) => owner.have(lock, wait).await?.map(Taken::Write),
+            Self::Mutex(_) => owner.have(lock, wait).await?.map(TakenMember::Mutex),
+            Self::Read(_) => owner.have(lock, wait).await?.map(TakenMember::Read),
+            Self::Write(_) => owner.have(lock, wait).await?.map(TakenMember::Write),
         })
     }
 

@@ -20,7 +20,7 @@ use crate::lock::guard::{Guard, kind, run_under};
 use crate::shared::Shared;
 
 /// A kind of hold that one owner may have several guards of.
-pub(crate) trait Counted: Sized + 'static {
+pub(crate) trait CountedHold: Sized + 'static {
     /// The mode that is asked of the service.
     const MODE: Mode;
 
@@ -28,43 +28,43 @@ pub(crate) trait Counted: Sized + 'static {
     const WANT: Want;
 
     /// Returns where an owner keeps it.
-    fn slot(place: &OwnPlace) -> &Slot<Self>;
+    fn slot(place: &OwnPlace) -> &HoldSlot<Self>;
 }
 
-impl Counted for kind::Mutex {
+impl CountedHold for kind::Mutex {
     const MODE: Mode = Mode::Mutex;
     const WANT: Want = Want::Alone;
 
-    fn slot(place: &OwnPlace) -> &Slot<Self> {
+    fn slot(place: &OwnPlace) -> &HoldSlot<Self> {
         &place.mutex
     }
 }
 
-impl Counted for kind::Read {
+impl CountedHold for kind::Read {
     const MODE: Mode = Mode::Read;
     const WANT: Want = Want::Share;
 
-    fn slot(place: &OwnPlace) -> &Slot<Self> {
+    fn slot(place: &OwnPlace) -> &HoldSlot<Self> {
         &place.read
     }
 }
 
-impl Counted for kind::Write {
+impl CountedHold for kind::Write {
     const MODE: Mode = Mode::Write;
     const WANT: Want = Want::Alone;
 
-    fn slot(place: &OwnPlace) -> &Slot<Self> {
+    fn slot(place: &OwnPlace) -> &HoldSlot<Self> {
         &place.write
     }
 }
 
 /// All that one owner has.
-pub(super) struct Places {
+pub(super) struct OwnerPlaces {
     /// The owner's flow of control, for those who look at the queues.
     flow: Option<Flow>,
     /// Under what it is known among the keys that may wait for each other, if it is an explicit one.
     key: Option<KeyId>,
-    locks: Mutex<BTreeMap<LockKey, Entry>>,
+    locks: Mutex<BTreeMap<LockKey, OwnedEntry>>,
     /// The owner of the enclosing `run`, whose holds count too.
     outer: Option<Arc<Self>>,
 }
@@ -77,7 +77,7 @@ struct LockKey {
     queue: QueueName,
 }
 
-struct Entry {
+struct OwnedEntry {
     /// The number of visits; at zero the entry is removed.
     visits: usize,
     place: Arc<OwnPlace>,
@@ -88,15 +88,15 @@ pub(crate) struct OwnPlace {
     /// Keeps the address in the key from being reused by another keeper, without keeping the keeper alive.
     _keeper: Weak<Shared>,
     turn: Arc<tokio::sync::Mutex<()>>,
-    mutex: Slot<kind::Mutex>,
-    read: Slot<kind::Read>,
-    write: Slot<kind::Write>,
+    mutex: HoldSlot<kind::Mutex>,
+    read: HoldSlot<kind::Read>,
+    write: HoldSlot<kind::Write>,
 }
 
 /// The hold that further guards share, while there is one.
-pub(crate) type Slot<Kind> = Mutex<Weak<Held<Guard<Kind>>>>;
+pub(crate) type HoldSlot<Kind> = Mutex<Weak<SharedHold<Guard<Kind>>>>;
 
-impl Places {
+impl OwnerPlaces {
     /// Starts the places of an owner that is this flow of control.
     pub(super) const fn new(flow: Option<Flow>) -> Self {
         Self { flow, key: None, locks: Mutex::new(BTreeMap::new()), outer: None }
@@ -132,7 +132,7 @@ impl Places {
     }
 
     /// Returns what this owner, or an owner around it, has of this kind.
-    pub(super) fn find<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<Guard<Kind>>>> {
+    pub(super) fn find<Kind: CountedHold>(&self, lock: &Lock) -> Option<Arc<SharedHold<Guard<Kind>>>> {
         let key = LockKey::of(lock);
         let mut places = self;
         loop {
@@ -148,14 +148,14 @@ impl Places {
     pub(super) fn visit(self: &Arc<Self>, lock: &Lock) -> Visit {
         let key = LockKey::of(lock);
         let mut locks = self.locks();
-        let entry = locks.entry(key.clone()).or_insert_with(|| Entry {
+        let entry = locks.entry(key.clone()).or_insert_with(|| OwnedEntry {
             visits: 0,
             place: Arc::new(OwnPlace {
                 _keeper: Arc::downgrade(&lock.shared),
                 turn: Arc::default(),
-                mutex: Slot::default(),
-                read: Slot::default(),
-                write: Slot::default(),
+                mutex: HoldSlot::default(),
+                read: HoldSlot::default(),
+                write: HoldSlot::default(),
             }),
         });
         entry.visits += 1;
@@ -168,7 +168,7 @@ impl Places {
         self.locks().len()
     }
 
-    fn locks(&self) -> MutexGuard<'_, BTreeMap<LockKey, Entry>> {
+    fn locks(&self) -> MutexGuard<'_, BTreeMap<LockKey, OwnedEntry>> {
         unpoisoned(&self.locks)
     }
 }
@@ -176,7 +176,7 @@ impl Places {
 impl OwnPlace {
     /// Returns when the newest of its holds was granted, and its ticket.
     fn newest(&self) -> Option<(BootInstant, Ticket)> {
-        fn granted<Kind: Counted>(slot: &Slot<Kind>) -> Option<(BootInstant, Ticket)> {
+        fn granted<Kind: CountedHold>(slot: &HoldSlot<Kind>) -> Option<(BootInstant, Ticket)> {
             let held = unpoisoned(slot).upgrade()?;
             Some((held.guard.granted_at(), held.guard.hold().ticket()))
         }
@@ -197,7 +197,7 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A task's use of one lock for an owner: it has the lock, or asks for it.
 pub(super) struct Visit {
-    places: Arc<Places>,
+    places: Arc<OwnerPlaces>,
     key: LockKey,
     place: Arc<OwnPlace>,
 }
@@ -213,9 +213,9 @@ impl Visit {
     }
 
     /// Keeps a granted hold, for others to share.
-    pub(super) fn keep<Kind: Counted>(self, guard: Guard<Kind>) -> Arc<Held<Guard<Kind>>> {
+    pub(super) fn keep<Kind: CountedHold>(self, guard: Guard<Kind>) -> Arc<SharedHold<Guard<Kind>>> {
         let place = self.place.clone();
-        let held = Arc::new(Held { guard, visit: self });
+        let held = Arc::new(SharedHold { guard, visit: self });
         *unpoisoned(Kind::slot(&place)) = Arc::downgrade(&held);
         held
     }
@@ -234,19 +234,19 @@ impl Drop for Visit {
 }
 
 /// One hold of an owner, kept by all guards that share it.
-pub(crate) struct Held<G> {
+pub(crate) struct SharedHold<G> {
     /// Before the visit, so that the lock is given back before the owner forgets it.
     guard: G,
     visit: Visit,
 }
 
-impl<G> Held<G> {
+impl<G> SharedHold<G> {
     pub(super) const fn guard(&self) -> &G {
         &self.guard
     }
 }
 
-impl<Kind> Held<Guard<Kind>> {
+impl<Kind> SharedHold<Guard<Kind>> {
     /// Gives the lock back; the release is under way when this returns.
     pub(super) fn release(self) -> impl Future<Output = Result<()>> + Send + 'static + use<Kind> {
         let Self { guard, visit } = self;
@@ -256,13 +256,13 @@ impl<Kind> Held<Guard<Kind>> {
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for OwnerPlaces {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.locks().keys().map(|key| key.queue.as_str())).finish()
     }
 }
 
-impl<G: fmt::Debug> fmt::Debug for Held<G> {
+impl<G: fmt::Debug> fmt::Debug for SharedHold<G> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.guard.fmt(formatter)
     }
@@ -275,11 +275,11 @@ impl<G: fmt::Debug> fmt::Debug for Held<G> {
 /// the background, as dropping a [`Guard`] does.
 #[must_use = "the lock is given back when its last guard is dropped"]
 pub struct Reentrant<G> {
-    held: Arc<Held<G>>,
+    held: Arc<SharedHold<G>>,
 }
 
 impl<Kind> Reentrant<Guard<Kind>> {
-    pub(super) const fn new(held: Arc<Held<Guard<Kind>>>) -> Self {
+    pub(super) const fn new(held: Arc<SharedHold<Guard<Kind>>>) -> Self {
         Self { held }
     }
 
@@ -302,7 +302,7 @@ impl<Kind> Reentrant<Guard<Kind>> {
     /// share the lost hold.
     pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
         let hold = self.hold().clone();
-        let last = Arc::into_inner(self.held).map(Held::release);
+        let last = Arc::into_inner(self.held).map(SharedHold::release);
         async move {
             match (last, hold.liveness()) {
                 (Some(release), _) => release.await,

@@ -9,7 +9,7 @@ use lockkeeper_core::Result;
 
 use crate::hold::Hold;
 use crate::lock::guard::Guard;
-use crate::owner_key::places::Places;
+use crate::owner_key::places::OwnerPlaces;
 use crate::owner_key::{OwnerKey, Reentrant};
 use crate::shared::call;
 
@@ -22,7 +22,7 @@ impl OwnerKey {
     /// Makes the owner of a `run` that begins here.
     pub(crate) fn of_this_run() -> Self {
         match RUNNING.try_with(Self::clone) {
-            Ok(outer) => Self { places: Arc::new(Places::inside(outer.places, call::this_flow())) },
+            Ok(outer) => Self { places: Arc::new(OwnerPlaces::inside(outer.places, call::this_flow())) },
             // No `run` is around us.
             Err(_) => Self::of_this_flow(),
         }

@@ -17,11 +17,11 @@ use lockkeeper_core::{
 };
 
 use crate::contend::{
-    Attempt, Failures, Granted, OnePlace, Place, Progress, check_standing, check_with_reason, entry, kind_mismatch,
-    until_answered,
+    ArmedPlace, Failures, GrantAttempt, Granted, OnePlace, WaitProgress, check_standing, check_with_reason, entry,
+    kind_mismatch, until_answered,
 };
 use crate::count::Count;
-use crate::deadlock::Asking;
+use crate::deadlock::KeyCall;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
 
@@ -31,7 +31,7 @@ const OVERTAKEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many permits there are.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Bound {
+pub(crate) enum PermitBound {
     /// As many as all holders of a permit say.
     Agreed(u32),
     /// As many as a counter says, now.
@@ -43,23 +43,23 @@ pub(crate) enum Bound {
 pub(crate) struct SomePermits<'a> {
     pub(crate) lock: &'a QueueName,
     pub(crate) wanted: u32,
-    pub(crate) bound: &'a Bound,
+    pub(crate) bound: &'a PermitBound,
     pub(crate) caller: Caller,
     /// The call of an owner key that is refused if its wait closes a circle.
-    pub(crate) asking: Option<&'a Asking>,
+    pub(crate) asking: Option<&'a KeyCall>,
 }
 
-impl Attempt for SomePermits<'_> {
+impl GrantAttempt for SomePermits<'_> {
     type Granted = Vec<Granted>;
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<Vec<Granted>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
         let waiter = OnePlace::new(&queue, Mode::Acquire, self.caller);
         let sent = waiter.send(shared, session.clone())?;
         let first_look = self.questions(&session);
         let joined = waiter.joined(shared, sent).await?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         let hint = if joined.is_first() {
             self.hint(first_look).await
         } else {
@@ -105,7 +105,7 @@ impl Attempt for SomePermits<'_> {
 
 /// The permits as they were seen, and the bound.
 #[derive(Debug)]
-struct Seen {
+struct SeenPermits {
     view: QueueView,
     /// The value with the bound, as it was read.
     value: Option<Value>,
@@ -123,8 +123,8 @@ impl SomePermits<'_> {
     /// Names the queue whose value has the bound.
     fn bound_lies_at(&self) -> QueueName {
         match self.bound {
-            Bound::Agreed(_) => self.permits(),
-            Bound::Counted(counter) => counter.clone(),
+            PermitBound::Agreed(_) => self.permits(),
+            PermitBound::Counted(counter) => counter.clone(),
         }
     }
 
@@ -132,18 +132,18 @@ impl SomePermits<'_> {
         (session.view(&self.permits(), Freshness::Latest, Extent::Whole), session.values().get(&self.bound_lies_at()))
     }
 
-    async fn answers(&self, (view, value): Questions) -> Result<Seen> {
+    async fn answers(&self, (view, value): Questions) -> Result<SeenPermits> {
         let view = view.await.map_err(|error| error.at(self.lock))?;
         let value = value.await.map_err(|error| error.at(self.lock))?;
         self.seen(view, value)
     }
 
-    fn seen(&self, view: QueueView, value: Option<Value>) -> Result<Seen> {
+    fn seen(&self, view: QueueView, value: Option<Value>) -> Result<SeenPermits> {
         let bound = match self.bound {
-            Bound::Agreed(bound) => *bound,
-            Bound::Counted(counter) => read_counter(counter, value.as_ref())?,
+            PermitBound::Agreed(bound) => *bound,
+            PermitBound::Counted(counter) => read_counter(counter, value.as_ref())?,
         };
-        Ok(Seen { view, value, bound })
+        Ok(SeenPermits { view, value, bound })
     }
 
     /// Reads a look that was sent right after our entry among the waiters, so that the first of them needs no
@@ -152,7 +152,7 @@ impl SomePermits<'_> {
     /// Where the entry was sent again, the look is older than our place: other contenders may have come and gone in
     /// between. So it may tell that permits fit, which their taking proves or refutes, or that they do not, and then a
     /// change is awaited. It causes no error, and no bound is noted by it.
-    async fn hint(&self, first_look: Questions) -> Option<Seen> {
+    async fn hint(&self, first_look: Questions) -> Option<SeenPermits> {
         let seen = self.answers(first_look).await.ok()?;
         let is_harmless = self.decide(&seen).is_ok() && self.unnoted(seen.value.as_ref()).is_none();
         is_harmless.then_some(seen)
@@ -164,7 +164,7 @@ impl SomePermits<'_> {
         shared: &Shared,
         session: &Arc<dyn Session>,
         first: &Granted,
-        mut hint: Option<Seen>,
+        mut hint: Option<SeenPermits>,
     ) -> Result<Vec<Granted>> {
         let place = &*first.grant.standing;
         let mut failures = Failures::default();
@@ -204,7 +204,7 @@ impl SomePermits<'_> {
     }
 
     /// Looks while we are the first waiter; a failure that may pass does not cost that place.
-    async fn look(&self, shared: &Shared, session: &Arc<dyn Session>, place: &dyn Standing) -> Result<Seen> {
+    async fn look(&self, shared: &Shared, session: &Arc<dyn Session>, place: &dyn Standing) -> Result<SeenPermits> {
         let look = || -> BoxFuture<Result<_>> {
             let (view, value) = self.questions(session);
             Box::pin(async move { Ok((view.await?, value.await?)) })
@@ -213,12 +213,12 @@ impl SomePermits<'_> {
         self.seen(view, value)
     }
 
-    fn decide(&self, seen: &Seen) -> Result<PermitsDecision> {
+    fn decide(&self, seen: &SeenPermits) -> Result<PermitsDecision> {
         let decision = decide::permits(self.wanted, seen.bound, &seen.view);
         if let PermitsDecision::KindMismatch { found } = decision {
             return Err(kind_mismatch(self.lock, Mode::Permit, found));
         }
-        if let (Bound::Agreed(ours), Some(theirs)) = (self.bound, agreed(seen.value.as_ref()))
+        if let (PermitBound::Agreed(ours), Some(theirs)) = (self.bound, agreed(seen.value.as_ref()))
             && theirs != *ours
             && !seen.view.contenders.is_empty()
         {
@@ -232,13 +232,13 @@ impl SomePermits<'_> {
     }
 
     /// Waits for a change of the permits or of the bound, or for the loss of the place.
-    async fn change(&self, session: &Arc<dyn Session>, place: &dyn Standing, seen: Seen) -> Result<()> {
+    async fn change(&self, session: &Arc<dyn Session>, place: &dyn Standing, seen: SeenPermits) -> Result<()> {
         let permits = session.changed(&self.permits(), &seen.view);
         let bound = async {
             match self.bound {
                 // While too many permits are taken, the holders' bound cannot change.
-                Bound::Agreed(_) => std::future::pending().await,
-                Bound::Counted(counter) => session
+                PermitBound::Agreed(_) => std::future::pending().await,
+                PermitBound::Counted(counter) => session
                     .values()
                     .until_changed(counter, seen.value.as_ref().map(|value| value.version))
                     .await
@@ -260,7 +260,7 @@ impl SomePermits<'_> {
         shared: &Shared,
         session: &Arc<dyn Session>,
         place: &dyn Standing,
-        seen: &Seen,
+        seen: &SeenPermits,
     ) -> Result<Option<Vec<Granted>>> {
         if !self.agree(session, seen).await? {
             return Ok(None);
@@ -273,7 +273,7 @@ impl SomePermits<'_> {
         let mut entries = Vec::new();
         for _ in 0..self.wanted {
             let entry = entry(shared, Mode::Permit, caller)?;
-            places.push(Place::arm(shared, session.clone(), queue.clone(), entry.ticket));
+            places.push(ArmedPlace::arm(shared, session.clone(), queue.clone(), entry.ticket));
             entries.push(entry);
         }
         let taken = session.enqueue(&queue, entries);
@@ -296,7 +296,7 @@ impl SomePermits<'_> {
         for taken in &taken {
             check_with_reason(self.lock, &*taken.standing).await?;
         }
-        let grant = |(place, taken): (Place, Enqueued)| {
+        let grant = |(place, taken): (ArmedPlace, Enqueued)| {
             check_standing(self.lock, &*taken.standing)?;
             Ok(Granted::answered(place, taken).0)
         };
@@ -304,7 +304,7 @@ impl SomePermits<'_> {
     }
 
     /// Notes the bound, if needed; `false` if another client wrote meanwhile.
-    async fn agree(&self, session: &Arc<dyn Session>, seen: &Seen) -> Result<bool> {
+    async fn agree(&self, session: &Arc<dyn Session>, seen: &SeenPermits) -> Result<bool> {
         let Some((bound, expected)) = self.unnoted(seen.value.as_ref()) else {
             return Ok(true);
         };
@@ -316,7 +316,7 @@ impl SomePermits<'_> {
     /// Returns our bound and the state expected for noting it; `None` if it is noted already, or the value is not a
     /// bound: a value of another kind is left alone.
     fn unnoted(&self, value: Option<&Value>) -> Option<(u32, Expected)> {
-        let Bound::Agreed(ours) = *self.bound else {
+        let PermitBound::Agreed(ours) = *self.bound else {
             return None;
         };
         let Some(value) = value else {
@@ -354,7 +354,7 @@ mod tests {
     #[tokio::test]
     async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_no_request_is_refused() {
         let lock = QueueName::new("door").unwrap();
-        let (bound, counted) = (Bound::Agreed(2), Bound::Counted(QueueName::new("how-many").unwrap()));
+        let (bound, counted) = (PermitBound::Agreed(2), PermitBound::Counted(QueueName::new("how-many").unwrap()));
         let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound, caller: Caller::default(), asking: None };
         assert!(permits.hint(questions(0, None)).await.is_none(), "nothing is noted");
         assert!(permits.hint(questions(0, Some(""))).await.is_none(), "nothing is noted");

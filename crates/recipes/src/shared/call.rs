@@ -17,28 +17,28 @@ use tokio::task;
 use tracing::Instrument;
 
 use crate::event::Event;
-use crate::event::meter::{Asked, Holding, Meter};
+use crate::event::meter::{Meter, MeteredCall, MeteredHold};
 use crate::hold::list::{OnList, Presence};
 use crate::shared::Shared;
 use crate::shared::call::spans::Collected;
 
 /// A call that asks for a lock; dropping it says that it was cancelled.
-pub(crate) struct Call {
+pub(crate) struct LockCall {
     pub(crate) begun_at: BootInstant,
     listed: OnList,
-    asked: Asked,
+    asked: MeteredCall,
     span: Collected,
 }
 
 /// What is left of a call when it was granted the lock.
 pub(crate) struct Answered {
     pub(crate) listed: OnList,
-    pub(crate) holding: Holding,
+    pub(crate) holding: MeteredHold,
     /// The span of the wait, which the one of the hold follows from.
     pub(crate) span: Collected,
 }
 
-impl Call {
+impl LockCall {
     /// Begins a call; a caller that has waited before says since when, so that it is measured whole.
     ///
     /// # Errors

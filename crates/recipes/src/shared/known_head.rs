@@ -85,11 +85,11 @@ impl KnownHead {
 /// What a keeper knows of the queues in which its contenders wait.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHeads {
-    queues: Mutex<Queues>,
+    queues: Mutex<HeadsByQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Queues {
+struct HeadsByQueue {
     by_name: BTreeMap<QueueName, Weak<KnownHead>>,
     /// How many there were when those without waiters were forgotten last.
     kept: usize,

@@ -14,10 +14,10 @@ pub const WAITING_MAX: usize = 256;
 
 /// The lines of all locks.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Mutex<HashMap<QueueName, Line>>);
+pub(super) struct Lines(Mutex<HashMap<QueueName, RequestLine>>);
 
 #[derive(Debug, Default)]
-struct Line {
+struct RequestLine {
     /// How many requests wait or run.
     requests: usize,
     running: Arc<tokio::sync::Mutex<()>>,
@@ -25,7 +25,7 @@ struct Line {
 
 /// A request's place in the line of its lock, which is left by dropping it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RequestPlace {
     lines: Arc<Lines>,
     name: QueueName,
     running: Arc<tokio::sync::Mutex<()>>,
@@ -33,36 +33,36 @@ pub(super) struct Place {
 
 /// A request's turn: no other request of the lock runs until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct RequestTurn {
     _running: OwnedMutexGuard<()>,
-    _place: Place,
+    _place: RequestPlace,
 }
 
 impl Lines {
     /// Enters the line of a lock; `None` if too many wait.
-    pub(super) fn enter(self: &Arc<Self>, name: &QueueName) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, name: &QueueName) -> Option<RequestPlace> {
         let mut lines = self.lines();
         let line = lines.entry(name.clone()).or_default();
         if line.requests > WAITING_MAX {
             return None;
         }
         line.requests += 1;
-        Some(Place { lines: self.clone(), name: name.clone(), running: line.running.clone() })
+        Some(RequestPlace { lines: self.clone(), name: name.clone(), running: line.running.clone() })
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<QueueName, Line>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<QueueName, RequestLine>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl RequestPlace {
     /// Waits for the requests ahead.
-    pub(super) async fn turn(self) -> Turn {
-        Turn { _running: self.running.clone().lock_owned().await, _place: self }
+    pub(super) async fn turn(self) -> RequestTurn {
+        RequestTurn { _running: self.running.clone().lock_owned().await, _place: self }
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPlace {
     fn drop(&mut self) {
         let mut lines = self.lines.lines();
         if let Some(line) = lines.get_mut(&self.name) {

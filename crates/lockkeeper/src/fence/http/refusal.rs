@@ -9,25 +9,25 @@ use crate::fence::{ParseHeaderError, TOKEN_HEADER, TokenHeader};
 use crate::{Error, FencingToken, QueueName};
 
 /// Reads the one token of a request for a resource behind the lock `name`.
-pub(super) fn read(headers: &HeaderMap, name: &QueueName) -> Result<TokenHeader, Refusal> {
+pub(super) fn read(headers: &HeaderMap, name: &QueueName) -> Result<TokenHeader, FenceRefusal> {
     let mut values = headers.get_all(HeaderName::from_static(TOKEN_HEADER)).iter();
-    let value = values.next().ok_or(Refusal::NoToken)?;
+    let value = values.next().ok_or(FenceRefusal::NoToken)?;
     if values.next().is_some() {
-        return Err(Refusal::SeveralTokens);
+        return Err(FenceRefusal::SeveralTokens);
     }
     // What is not visible ASCII is no name either, nor a token.
-    let text = value.to_str().map_err(|_| Refusal::NotAscii)?;
-    let header: TokenHeader = text.parse().map_err(Refusal::Malformed)?;
+    let text = value.to_str().map_err(|_| FenceRefusal::NotAscii)?;
+    let header: TokenHeader = text.parse().map_err(FenceRefusal::Malformed)?;
     if header.is_of(name) {
         Ok(header)
     } else {
-        Err(Refusal::OfAnotherLock { given: header.encoded_name().to_owned(), wanted: name.encoded() })
+        Err(FenceRefusal::OfAnotherLock { given: header.encoded_name().to_owned(), wanted: name.encoded() })
     }
 }
 
 /// Why a request is not passed on.
 #[derive(Clone, Debug)]
-pub(super) enum Refusal {
+pub(super) enum FenceRefusal {
     NoToken,
     SeveralTokens,
     NotAscii,
@@ -63,7 +63,7 @@ impl StoreFailure {
     }
 }
 
-impl Refusal {
+impl FenceRefusal {
     pub(super) const fn status(&self) -> StatusCode {
         match self {
             Self::NoToken => StatusCode::PRECONDITION_REQUIRED,
@@ -95,7 +95,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for FenceRefusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoToken => write!(formatter, "the header {TOKEN_HEADER} is missing: NAME GRANT or NAME GRANT.TURN"),
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_stale_token_is_told_with_the_greatest_one() {
         let token = |text: &str| text.parse().unwrap();
-        let refusal = Refusal::Stale { name: "a%20b".to_owned(), token: token("41"), greatest: token("42.3") };
+        let refusal = FenceRefusal::Stale { name: "a%20b".to_owned(), token: token("41"), greatest: token("42.3") };
         let response: Response<String> = refusal.response();
         assert_eq!(response.status(), 412);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
@@ -172,16 +172,16 @@ mod tests {
     #[test]
     fn every_body_is_one_line_of_json_without_escapes() {
         for refusal in [
-            Refusal::NoToken,
-            Refusal::SeveralTokens,
-            Refusal::NotAscii,
-            Refusal::Malformed(ParseHeaderError::NotTwoWords),
-            Refusal::Malformed(ParseHeaderError::BadName),
-            Refusal::Malformed(ParseHeaderError::BadToken),
-            Refusal::OfAnotherLock { given: "%22".to_owned(), wanted: "%5C".to_owned() },
-            Refusal::NoLock,
-            Refusal::TooManyWait,
-            Refusal::RuntimeEnded,
+            FenceRefusal::NoToken,
+            FenceRefusal::SeveralTokens,
+            FenceRefusal::NotAscii,
+            FenceRefusal::Malformed(ParseHeaderError::NotTwoWords),
+            FenceRefusal::Malformed(ParseHeaderError::BadName),
+            FenceRefusal::Malformed(ParseHeaderError::BadToken),
+            FenceRefusal::OfAnotherLock { given: "%22".to_owned(), wanted: "%5C".to_owned() },
+            FenceRefusal::NoLock,
+            FenceRefusal::TooManyWait,
+            FenceRefusal::RuntimeEnded,
         ] {
             let detail = refusal.to_string();
             assert!(!detail.contains(['"', '\\']) && !detail.contains(char::is_control), "{detail}");

@@ -20,9 +20,9 @@ pub(in crate::fence) const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Which lock a token is of: its encoded name, if the caller knows it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(in crate::fence) struct Key(Option<String>);
+pub(in crate::fence) struct TokenKey(Option<String>);
 
-impl Key {
+impl TokenKey {
     pub(in crate::fence) fn new(name: Option<&QueueName>) -> Self {
         Self(name.map(QueueName::encoded))
     }
@@ -30,11 +30,11 @@ impl Key {
 
 /// The greatest token seen of each lock.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(in crate::fence) struct Greatest(BTreeMap<Key, FencingToken>);
+pub(in crate::fence) struct Greatest(BTreeMap<TokenKey, FencingToken>);
 
 /// What becomes of a token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::fence) enum Verdict {
+pub(in crate::fence) enum TokenVerdict {
     /// It is the greatest seen so far, and was seen before.
     Seen,
     /// It is greater than all before; the file is to be replaced.
@@ -55,9 +55,9 @@ impl Greatest {
         for line in text.lines() {
             let (key, token) = if line.contains(' ') {
                 let line: TokenHeader = line.parse().ok()?;
-                (Key(Some(line.encoded_name().to_owned())), line.token())
+                (TokenKey(Some(line.encoded_name().to_owned())), line.token())
             } else {
-                (Key(None), line.parse().ok()?)
+                (TokenKey(None), line.parse().ok()?)
             };
             if greatest.insert(key, token).is_some() || greatest.len() > LOCKS_MAX {
                 return None;
@@ -67,14 +67,14 @@ impl Greatest {
     }
 
     /// Compares a token with the greatest, and takes it if it is greater.
-    pub(in crate::fence) fn see(&mut self, key: &Key, token: FencingToken) -> Verdict {
+    pub(in crate::fence) fn see(&mut self, key: &TokenKey, token: FencingToken) -> TokenVerdict {
         match self.0.get(key) {
-            Some(&greatest) if token < greatest => Verdict::Stale(greatest),
-            Some(&greatest) if token == greatest => Verdict::Seen,
-            None if self.0.len() >= LOCKS_MAX => Verdict::Full,
+            Some(&greatest) if token < greatest => TokenVerdict::Stale(greatest),
+            Some(&greatest) if token == greatest => TokenVerdict::Seen,
+            None if self.0.len() >= LOCKS_MAX => TokenVerdict::Full,
             _ => {
                 self.0.insert(key.clone(), token);
-                Verdict::Raised
+                TokenVerdict::Raised
             }
         }
     }
@@ -82,7 +82,7 @@ impl Greatest {
 
 impl fmt::Display for Greatest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (Key(name), token) in &self.0 {
+        for (TokenKey(name), token) in &self.0 {
             match name {
                 Some(name) => writeln!(formatter, "{name} {token}")?,
                 None => writeln!(formatter, "{token}")?,
@@ -96,8 +96,8 @@ impl fmt::Display for Greatest {
 mod tests {
     use super::*;
 
-    fn key(name: &str) -> Key {
-        Key::new(Some(&QueueName::new(name).unwrap()))
+    fn key(name: &str) -> TokenKey {
+        TokenKey::new(Some(&QueueName::new(name).unwrap()))
     }
 
     fn token(text: &str) -> FencingToken {
@@ -107,20 +107,20 @@ mod tests {
     #[test]
     fn a_smaller_token_is_stale_an_equal_one_passes_and_a_greater_one_is_remembered() {
         let mut greatest = Greatest::default();
-        assert_eq!(greatest.see(&key("x"), token("41.3")), Verdict::Raised);
-        assert_eq!(greatest.see(&key("x"), token("41.3")), Verdict::Seen);
-        assert_eq!(greatest.see(&key("x"), token("41.2")), Verdict::Stale(token("41.3")));
-        assert_eq!(greatest.see(&key("x"), token("40.9")), Verdict::Stale(token("41.3")));
-        assert_eq!(greatest.see(&key("x"), token("42")), Verdict::Raised);
-        assert_eq!(greatest.see(&key("x"), token("41.4")), Verdict::Stale(token("42")));
+        assert_eq!(greatest.see(&key("x"), token("41.3")), TokenVerdict::Raised);
+        assert_eq!(greatest.see(&key("x"), token("41.3")), TokenVerdict::Seen);
+        assert_eq!(greatest.see(&key("x"), token("41.2")), TokenVerdict::Stale(token("41.3")));
+        assert_eq!(greatest.see(&key("x"), token("40.9")), TokenVerdict::Stale(token("41.3")));
+        assert_eq!(greatest.see(&key("x"), token("42")), TokenVerdict::Raised);
+        assert_eq!(greatest.see(&key("x"), token("41.4")), TokenVerdict::Stale(token("42")));
     }
 
     #[test]
     fn locks_do_not_disturb_one_another_nor_a_token_without_a_lock() {
         let mut greatest = Greatest::default();
-        for key in [key("x"), key("a b"), Key::new(None), key("-")] {
-            assert_eq!(greatest.see(&key, token("7")), Verdict::Raised);
-            assert_eq!(greatest.see(&key, token("6")), Verdict::Stale(token("7")));
+        for key in [key("x"), key("a b"), TokenKey::new(None), key("-")] {
+            assert_eq!(greatest.see(&key, token("7")), TokenVerdict::Raised);
+            assert_eq!(greatest.see(&key, token("6")), TokenVerdict::Stale(token("7")));
             let text = greatest.to_string();
             assert_eq!(Greatest::parse(&text), Some(greatest.clone()), "{text}");
         }
@@ -140,12 +140,12 @@ mod tests {
         let mut greatest = Greatest::default();
         for number in 0..LOCKS_MAX {
             let name = format!("{number:0>200}");
-            assert_eq!(greatest.see(&key(&name), token("9223372036854775807.4294967295")), Verdict::Raised);
+            assert_eq!(greatest.see(&key(&name), token("9223372036854775807.4294967295")), TokenVerdict::Raised);
         }
-        assert_eq!(greatest.see(&key("another"), token("1")), Verdict::Full);
+        assert_eq!(greatest.see(&key("another"), token("1")), TokenVerdict::Full);
         assert_eq!(
             greatest.see(&key(&format!("{:0>200}", 1)), token("1")),
-            Verdict::Stale(token("9223372036854775807.4294967295"))
+            TokenVerdict::Stale(token("9223372036854775807.4294967295"))
         );
         let text = greatest.to_string();
         assert!(text.len() as u64 <= FILE_BYTES_MAX, "{}", text.len());

@@ -9,7 +9,7 @@ use lockkeeper_core::{
     ContenderId, Entry, Extent, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket,
 };
 
-use crate::contend::{AllGone, Attempt, Place, Progress, kind_mismatch, onlooker_error, removed};
+use crate::contend::{AllGone, ArmedPlace, GrantAttempt, WaitProgress, kind_mismatch, onlooker_error, removed};
 use crate::decide::{self, Decision};
 use crate::shared::Shared;
 
@@ -20,16 +20,16 @@ pub(crate) struct Freeze {
     mode: Mode,
     reason: Arc<str>,
     /// The place, until it is kept or withdrawn.
-    place: Option<Place>,
+    place: Option<ArmedPlace>,
 }
 
-impl Attempt for Freeze {
+impl GrantAttempt for Freeze {
     type Granted = ContenderId;
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<ContenderId> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<ContenderId> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let (id, mut view) = self.stand(shared, &session).await?;
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         while let Some(ahead) = self.ahead(&id, &view)? {
             let departure = session.departure(&self.queue, None, &ahead, view.connection).await;
             departure.map_err(|error| onlooker_error(&self.queue, error))?;
@@ -66,13 +66,13 @@ impl Freeze {
 
     /// Finds our place in the queue, or takes one.
     async fn stand(&mut self, shared: &Shared, session: &Arc<dyn Session>) -> Result<(ContenderId, QueueView)> {
-        if let Some(ticket) = self.place.as_ref().map(Place::ticket)
+        if let Some(ticket) = self.place.as_ref().map(ArmedPlace::ticket)
             && let Some(found) = find(session, &self.queue, ticket).await?
         {
             return Ok(found);
         }
         let ticket = Ticket::mint()?;
-        let place = Place::arm(shared, session.clone(), self.queue.clone(), ticket);
+        let place = ArmedPlace::arm(shared, session.clone(), self.queue.clone(), ticket);
         self.place = Some(place);
         let mut entry = Entry::new(ticket, self.mode, shared.owner.clone());
         entry.lifetime = Lifetime::Persistent { reason: self.reason.clone() };

@@ -19,11 +19,11 @@ const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 pub struct Changes {
     shared: Arc<Shared>,
     lock: QueueName,
-    seen: Option<Seen>,
+    seen: Option<SeenQueues>,
 }
 
 /// The views behind the last answer.
-struct Seen {
+struct SeenQueues {
     session: Arc<dyn Session>,
     queues: [(QueueName, QueueView); PARTS.len()],
 }
@@ -94,12 +94,12 @@ impl Changes {
         let (first, second, third) = (first.await?, second.await?, third.await?);
         let shown = self.shared.admin()?.inspect(&self.lock).await?;
         let queues = [(line, first), (permits, second), (waiters, third)];
-        self.seen = Some(Seen { session, queues });
+        self.seen = Some(SeenQueues { session, queues });
         Ok(shown)
     }
 }
 
-impl Seen {
+impl SeenQueues {
     /// Waits until one of the queues looks otherwise.
     async fn changed(&self) -> Result<()> {
         let [line, permits, waiters] = &self.queues;

@@ -8,17 +8,17 @@ use lockkeeper_core::{Caller, ContenderId, ErrorKind, Liveness, LivenessAt, Queu
 use tokio_util::context::TokioContext;
 
 use crate::contend::local_queue::key::Leader;
-use crate::contend::local_queue::key::{InLine, Key};
+use crate::contend::local_queue::key::{LineWait, TurnKey};
 use crate::contend::local_queue::line::SlotNumber;
 use crate::contend::local_queue::state::{GrantedPlace, SharedGrant};
 use crate::contend::local_queue::state::{PendingLeader, Start};
 use crate::contend::local_queue::{LocalGrant, LocalQueue};
 use crate::contend::{Granted, OnePlace, grant, unanswered};
-use crate::shared::{Shared, Stage};
+use crate::shared::{KeeperStage, Shared};
 
 /// What a call finds that asks for the key.
-enum Asked {
-    Key(Key, Start),
+enum KeyAnswer {
+    Key(TurnKey, Start),
     Line(SlotNumber),
 }
 
@@ -46,16 +46,16 @@ impl LocalQueue {
         called_at: BootInstant,
     ) -> Result<Option<Granted<LocalGrant>>> {
         // The moment of the call is the present one until something is waited for.
-        let mut call = Call { caller, wait: wait.starting(called_at), begun_at: called_at };
+        let mut call = TurnCall { caller, wait: wait.starting(called_at), begun_at: called_at };
         let asked = match call.wait {
             Wait::No => self.ask_at_once(),
             _ => Some(self.ask(*caller)),
         };
         let (key, start) = match asked {
-            Some(Asked::Key(key, start)) => (key, start),
+            Some(KeyAnswer::Key(key, start)) => (key, start),
             None => return self.refuse(shared).map(|()| None),
-            Some(Asked::Line(slot)) => {
-                let line = InLine::new(self.clone(), slot);
+            Some(KeyAnswer::Line(slot)) => {
+                let line = LineWait::new(self.clone(), slot);
                 self.watch_if_needed(shared);
                 // Once it stands in line: a keeper that is closed from now on fails the line, an earlier one this.
                 self.refuse(shared)?;
@@ -80,23 +80,23 @@ impl LocalQueue {
         self.lead(shared, key, left, &call).await
     }
 
-    fn ask(self: &Arc<Self>, caller: Caller) -> Asked {
+    fn ask(self: &Arc<Self>, caller: Caller) -> KeyAnswer {
         let mut state = self.state();
         match state.take_key() {
-            Some(serial) => Asked::Key(Key::new(self.clone(), serial), state.start()),
-            None => Asked::Line(state.line.push(caller)),
+            Some(serial) => KeyAnswer::Key(TurnKey::new(self.clone(), serial), state.start()),
+            None => KeyAnswer::Line(state.line.push(caller)),
         }
     }
 
     /// Asks without standing in line.
-    fn ask_at_once(self: &Arc<Self>) -> Option<Asked> {
+    fn ask_at_once(self: &Arc<Self>) -> Option<KeyAnswer> {
         let mut state = self.state();
         let serial = state.take_key()?;
-        Some(Asked::Key(Key::new(self.clone(), serial), state.start()))
+        Some(KeyAnswer::Key(TurnKey::new(self.clone(), serial), state.start()))
     }
 
     fn refuse(&self, shared: &Shared) -> Result<()> {
-        shared.refuse_from(Stage::Drained).map_err(|closed| closed.at(&self.queue))
+        shared.refuse_from(KeeperStage::Drained).map_err(|closed| closed.at(&self.queue))
     }
 
     /// What a call is told whose time was up in the line.
@@ -111,8 +111,8 @@ impl LocalQueue {
     async fn turn(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
-        mut key: Key,
-        mut call: Call<'_>,
+        mut key: TurnKey,
+        mut call: TurnCall<'_>,
     ) -> Result<Option<Granted<LocalGrant>>> {
         loop {
             let start = self.state().start();
@@ -145,17 +145,17 @@ impl LocalQueue {
         tokio::select! {
             biased;
             had = shared.by(wait, grant.session.bond().renewed(seen)) => Ok(had),
-            closed = shared.until(Stage::Drained) => Err(closed.at(&self.queue)),
+            closed = shared.until(KeeperStage::Drained) => Err(closed.at(&self.queue)),
         }
     }
 
     /// Takes a turn of a grant that is worth as much now as one made anew; else the key is returned.
     fn take_if_whole(
         self: &Arc<Self>,
-        key: Key,
+        key: TurnKey,
         grant: Arc<SharedGrant>,
         now: BootInstant,
-    ) -> std::result::Result<Granted<LocalGrant>, Key> {
+    ) -> std::result::Result<Granted<LocalGrant>, TurnKey> {
         match worth(&grant, now) {
             Worth::Whole => self.take(key, grant, now),
             Worth::Doubtful(_) | Worth::Nothing => Err(key),
@@ -165,10 +165,10 @@ impl LocalQueue {
     /// Takes a turn of this grant; the key is returned if the grant is over.
     fn take(
         self: &Arc<Self>,
-        key: Key,
+        key: TurnKey,
         grant: Arc<SharedGrant>,
         now: BootInstant,
-    ) -> std::result::Result<Granted<LocalGrant>, Key> {
+    ) -> std::result::Result<Granted<LocalGrant>, TurnKey> {
         let turn = self.state().take(key.serial(), grant.number);
         match turn {
             Some(turn) => Ok(LocalGrant::turn(key.used(), grant, turn, now)),
@@ -184,9 +184,9 @@ impl LocalQueue {
     async fn lead(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
-        key: Key,
+        key: TurnKey,
         left: PendingLeader,
-        &Call { caller, wait, begun_at }: &Call<'_>,
+        &TurnCall { caller, wait, begun_at }: &TurnCall<'_>,
     ) -> Result<Option<Granted<LocalGrant>>> {
         let mut leader = Leader::new(self.wanted(*caller), key, left);
         let outcome = if self.is_kept {
@@ -214,7 +214,7 @@ impl LocalQueue {
     fn first_turn(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
-        key: Key,
+        key: TurnKey,
         Granted { place, grant }: Granted,
         view: QueueView,
     ) -> Granted<LocalGrant> {
@@ -246,7 +246,7 @@ impl LocalQueue {
 
 /// A call for a turn.
 #[derive(Clone, Copy)]
-struct Call<'a> {
+struct TurnCall<'a> {
     caller: &'a Caller,
     wait: Wait,
     /// Since when no other task is waited for: from then on the retry policy counts.

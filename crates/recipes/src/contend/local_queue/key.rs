@@ -8,20 +8,20 @@ use std::task::{Context, Poll};
 use lockkeeper_core::{Error, Opener, QueueView, Result, Session};
 
 use crate::contend::local_queue::LocalQueue;
-use crate::contend::local_queue::line::{SlotNumber, Told};
+use crate::contend::local_queue::line::{SlotNumber, TaskNews};
 use crate::contend::local_queue::state::PendingLeader;
-use crate::contend::{Attempt, Granted, OnePlace, Pending, PlaceAttempt, Progress};
+use crate::contend::{GrantAttempt, Granted, OnePlace, PendingPlace, PlaceAttempt, WaitProgress};
 use crate::shared::Shared;
 
 /// The key of a local queue: dropping it gives it to the next task.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct TurnKey {
     /// `None` once a turn has it: then it is not given on.
     local: Option<Arc<LocalQueue>>,
     serial: u64,
 }
 
-impl Key {
+impl TurnKey {
     pub(super) const fn new(local: Arc<LocalQueue>, serial: u64) -> Self {
         Self { local: Some(local), serial }
     }
@@ -40,7 +40,7 @@ impl Key {
     }
 }
 
-impl Drop for Key {
+impl Drop for TurnKey {
     fn drop(&mut self) {
         if let Some(local) = self.local.take() {
             let now = local.clock.now();
@@ -52,41 +52,41 @@ impl Drop for Key {
 /// A task's place in the line of a local queue: ready when it has the key, or will not have it. Dropping it leaves the
 /// line.
 #[derive(Debug)]
-pub(super) struct InLine {
+pub(super) struct LineWait {
     local: Arc<LocalQueue>,
     /// `None` once it was told.
     slot: Option<SlotNumber>,
 }
 
-impl InLine {
+impl LineWait {
     pub(super) const fn new(local: Arc<LocalQueue>, slot: SlotNumber) -> Self {
         Self { local, slot: Some(slot) }
     }
 }
 
-impl Future for InLine {
-    type Output = Result<Key, Error>;
+impl Future for LineWait {
+    type Output = Result<TurnKey, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let slot = self.slot.expect("a future that was ready is not polled again");
         let told = self.local.state().line.poll(slot, context.waker());
         let output = match told {
-            Told::Nothing => return Poll::Pending,
-            Told::Key(serial) => Ok(Key::new(self.local.clone(), serial)),
-            Told::Failed(error) => Err(error),
+            TaskNews::Nothing => return Poll::Pending,
+            TaskNews::Key(serial) => Ok(TurnKey::new(self.local.clone(), serial)),
+            TaskNews::Failed(error) => Err(error),
         };
         self.slot = None;
         Poll::Ready(output)
     }
 }
 
-impl Drop for InLine {
+impl Drop for LineWait {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
         let told = self.local.state().line.remove(slot);
-        if let Told::Key(serial) = told {
+        if let TaskNews::Key(serial) = told {
             // It was given the key, and goes away before it hears of it.
-            drop(Key::new(self.local.clone(), serial));
+            drop(TurnKey::new(self.local.clone(), serial));
         }
     }
 }
@@ -94,8 +94,8 @@ impl Drop for InLine {
 /// The attempt; the join that is under way stays with the local queue when it is dropped.
 pub(super) struct Leader<'a> {
     wanted: OnePlace<'a>,
-    key: Option<Key>,
-    pending: Option<Box<Pending>>,
+    key: Option<TurnKey>,
+    pending: Option<Box<PendingPlace>>,
     /// What the local queue was told last of whether the leader waits in a place.
     is_placed: bool,
     attempts: u32,
@@ -105,7 +105,7 @@ pub(super) struct Leader<'a> {
 
 impl<'a> Leader<'a> {
     /// Goes on with what the local queue has pending.
-    pub(super) fn new(wanted: OnePlace<'a>, key: Key, left: PendingLeader) -> Self {
+    pub(super) fn new(wanted: OnePlace<'a>, key: TurnKey, left: PendingLeader) -> Self {
         let PendingLeader { pending, is_placed, arrivals } = left;
         Self { wanted, key: Some(key), pending, is_placed, attempts: 0, arrivals }
     }
@@ -117,7 +117,7 @@ impl<'a> Leader<'a> {
     }
 
     /// Returns the key when the attempt is over.
-    pub(super) fn into_key(mut self) -> Key {
+    pub(super) fn into_key(mut self) -> TurnKey {
         self.key.take().expect("it is taken once")
     }
 
@@ -145,7 +145,7 @@ impl<'a> Leader<'a> {
     }
 }
 
-impl Attempt for Leader<'_> {
+impl GrantAttempt for Leader<'_> {
     /// With the queue at the join, if it was granted by that.
     type Granted = (Granted, QueueView);
 
@@ -156,7 +156,7 @@ impl Attempt for Leader<'_> {
     fn at_once(
         &mut self,
         shared: &Shared,
-        progress: &mut Progress,
+        progress: &mut WaitProgress,
         context: &mut Context<'_>,
     ) -> Poll<Result<Self::Granted>> {
         let granted = self.attempt().poll_at_once(shared, progress, context);
@@ -166,10 +166,10 @@ impl Attempt for Leader<'_> {
         granted
     }
 
-    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Self::Granted> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut WaitProgress) -> Result<Self::Granted> {
         self.note_attempt();
         let is_first = self.attempt().join(shared).await?.is_first();
-        *progress = Progress::Placed;
+        *progress = WaitProgress::Placed;
         // The first one does not wait in its place.
         self.note_place(!is_first);
         let granted = self.attempt().granted(shared).await;

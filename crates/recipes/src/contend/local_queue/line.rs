@@ -11,7 +11,7 @@ pub(super) type SlotNumber = usize;
 
 /// What a waiting task is told.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum TaskNews {
     /// It waits.
     Nothing,
     /// It was given the key, of this serial.
@@ -21,15 +21,15 @@ pub(super) enum Told {
 }
 
 #[derive(Debug)]
-enum Slot {
+enum LineSlot {
     /// Not in use; the next one that is not.
     Free(Option<SlotNumber>),
-    Waiting(Waiting),
-    Told(Told),
+    Waiting(WaitingTask),
+    Told(TaskNews),
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingTask {
     before: Option<SlotNumber>,
     behind: Option<SlotNumber>,
     /// How many had come before it.
@@ -40,8 +40,8 @@ struct Waiting {
 
 /// The line of one local queue.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    slots: Vec<Slot>,
+pub(super) struct TaskLine {
+    slots: Vec<LineSlot>,
     free: Option<SlotNumber>,
     first: Option<SlotNumber>,
     last: Option<SlotNumber>,
@@ -49,15 +49,15 @@ pub(super) struct Line {
     arrivals: u64,
 }
 
-impl Line {
+impl TaskLine {
     /// Puts a task at the end.
     pub(super) fn push(&mut self, caller: Caller) -> SlotNumber {
-        let waiting = Waiting { before: self.last, behind: None, arrival: self.arrivals, caller, waker: None };
+        let waiting = WaitingTask { before: self.last, behind: None, arrival: self.arrivals, caller, waker: None };
         self.arrivals += 1;
-        let slot = Slot::Waiting(waiting);
+        let slot = LineSlot::Waiting(waiting);
         let number = match self.free {
             Some(number) => {
-                let Slot::Free(next) = std::mem::replace(&mut self.slots[number], slot) else {
+                let LineSlot::Free(next) = std::mem::replace(&mut self.slots[number], slot) else {
                     unreachable!("the list of free slots has no other")
                 };
                 self.free = next;
@@ -82,7 +82,7 @@ impl Line {
 
     /// Returns how many tasks wait.
     pub(super) fn len(&self) -> usize {
-        self.slots.iter().filter(|slot| matches!(slot, Slot::Waiting(_))).count()
+        self.slots.iter().filter(|slot| matches!(slot, LineSlot::Waiting(_))).count()
     }
 
     /// Returns how many tasks have come so far.
@@ -93,8 +93,8 @@ impl Line {
     /// Returns whose the first task is.
     pub(super) fn first_caller(&self) -> Option<Caller> {
         self.first.map(|first| match &self.slots[first] {
-            Slot::Waiting(waiting) => waiting.caller,
-            Slot::Free(_) | Slot::Told(_) => unreachable!("the first one waits"),
+            LineSlot::Waiting(waiting) => waiting.caller,
+            LineSlot::Free(_) | LineSlot::Told(_) => unreachable!("the first one waits"),
         })
     }
 
@@ -102,44 +102,44 @@ impl Line {
     /// effects.
     pub(super) fn give_key(&mut self, serial: u64) -> Option<Option<Waker>> {
         let first = self.first?;
-        Some(self.tell(first, Told::Key(serial)))
+        Some(self.tell(first, TaskNews::Key(serial)))
     }
 
     /// Fails all tasks that came before this arrival.
     pub(super) fn fail_before(&mut self, arrival: u64, error: &Error, wakers: &mut Vec<Waker>) {
         while let Some(first) = self.first.filter(|first| self.waiting(*first).arrival < arrival) {
-            wakers.extend(self.tell(first, Told::Failed(error.clone())));
+            wakers.extend(self.tell(first, TaskNews::Failed(error.clone())));
         }
     }
 
-    fn tell(&mut self, number: SlotNumber, told: Told) -> Option<Waker> {
+    fn tell(&mut self, number: SlotNumber, told: TaskNews) -> Option<Waker> {
         let waker = self.unlink(number);
-        self.slots[number] = Slot::Told(told);
+        self.slots[number] = LineSlot::Told(told);
         waker
     }
 
     /// Returns what a task was told, and gives up its slot; if nothing, this waker will be woken.
-    pub(super) fn poll(&mut self, number: SlotNumber, waker: &Waker) -> Told {
-        if let Slot::Waiting(waiting) = &mut self.slots[number] {
+    pub(super) fn poll(&mut self, number: SlotNumber, waker: &Waker) -> TaskNews {
+        if let LineSlot::Waiting(waiting) = &mut self.slots[number] {
             match &mut waiting.waker {
                 Some(known) if known.will_wake(waker) => {}
                 known => *known = Some(waker.clone()),
             }
-            return Told::Nothing;
+            return TaskNews::Nothing;
         }
         self.remove(number)
     }
 
     /// Takes a task out; returns what it was told and has not heard.
-    pub(super) fn remove(&mut self, number: SlotNumber) -> Told {
-        if matches!(self.slots[number], Slot::Waiting(_)) {
+    pub(super) fn remove(&mut self, number: SlotNumber) -> TaskNews {
+        if matches!(self.slots[number], LineSlot::Waiting(_)) {
             drop(self.unlink(number));
         }
-        let slot = std::mem::replace(&mut self.slots[number], Slot::Free(self.free));
+        let slot = std::mem::replace(&mut self.slots[number], LineSlot::Free(self.free));
         self.free = Some(number);
         match slot {
-            Slot::Told(told) => told,
-            Slot::Waiting(_) | Slot::Free(_) => Told::Nothing,
+            LineSlot::Told(told) => told,
+            LineSlot::Waiting(_) | LineSlot::Free(_) => TaskNews::Nothing,
         }
     }
 
@@ -158,10 +158,10 @@ impl Line {
         waker
     }
 
-    fn waiting(&mut self, number: SlotNumber) -> &mut Waiting {
+    fn waiting(&mut self, number: SlotNumber) -> &mut WaitingTask {
         match &mut self.slots[number] {
-            Slot::Waiting(waiting) => waiting,
-            Slot::Free(_) | Slot::Told(_) => unreachable!("the order has only those that wait"),
+            LineSlot::Waiting(waiting) => waiting,
+            LineSlot::Free(_) | LineSlot::Told(_) => unreachable!("the order has only those that wait"),
         }
     }
 

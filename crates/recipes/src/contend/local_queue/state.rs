@@ -9,15 +9,15 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Error, FencingToken, QueueView, Session};
 
-use crate::contend::local_queue::line::Line;
-use crate::contend::{Pending, Place};
+use crate::contend::local_queue::line::TaskLine;
+use crate::contend::{ArmedPlace, PendingPlace};
 use crate::event::ReleaseReason;
 use crate::handoff::Handoff;
 use crate::hold::{EndingGrants, Grant};
 
 /// How much one grant of the service is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Bound {
+pub(crate) struct TurnBound {
     /// How many turns it has while other contenders wait.
     turns_max: NonZeroU32,
     /// For how long its turns begin while other contenders wait.
@@ -26,7 +26,7 @@ pub(crate) struct Bound {
     idle_max: Duration,
 }
 
-impl Bound {
+impl TurnBound {
     /// `None` if each call is a contender for itself.
     pub(crate) const fn of(handoff: Handoff) -> Option<Self> {
         match handoff {
@@ -56,7 +56,7 @@ pub(super) enum Start {
 #[derive(Debug)]
 pub(super) struct PendingLeader {
     /// A join that no task waits for.
-    pub(super) pending: Option<Box<Pending>>,
+    pub(super) pending: Option<Box<PendingPlace>>,
     /// Whether it has a place in the service's queue.
     pub(super) is_placed: bool,
     /// How many tasks had come to the line.
@@ -65,18 +65,18 @@ pub(super) struct PendingLeader {
 
 /// What a local queue is in the service's queue, and which of its tasks may act.
 #[derive(Debug)]
-pub(super) struct State {
-    bound: Bound,
+pub(super) struct QueueState {
+    bound: TurnBound,
     /// The serial of the task that has the key; `None` if none has.
     key: Option<u64>,
     /// Whether that task holds; otherwise it leads, or was given the key and has not taken its turn yet.
     is_held: bool,
     last_serial: u64,
-    pub(super) line: Line,
+    pub(super) line: TaskLine,
     /// The place that was granted.
     standing: Option<GrantedPlace>,
     /// A join without a task that waits for it.
-    pending: Option<Box<Pending>>,
+    pending: Option<Box<PendingPlace>>,
     /// Whether the leader has a place in the service's queue.
     pub(super) is_placed: bool,
     grants: u64,
@@ -97,7 +97,7 @@ pub(super) struct State {
 pub(super) struct Effects {
     /// Places that are left, or were lost, by being dropped.
     pub(super) left: Option<GrantedPlace>,
-    pub(super) withdrawn: Option<Box<Pending>>,
+    pub(super) withdrawn: Option<Box<PendingPlace>>,
     /// Wakes the task that was given the key.
     pub(super) next: Option<Waker>,
     /// Wakes those that have failed.
@@ -110,7 +110,7 @@ pub(super) struct Effects {
 
 /// What follows from the end of a turn, beside its effects.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum TurnEnd {
     /// Nothing: it was over before.
     Before,
     /// The next task has the key, or the place is kept for one.
@@ -121,14 +121,14 @@ pub(super) enum Ended {
     Rejoins(u64, Caller),
 }
 
-impl State {
-    pub(super) fn new(bound: Bound, ending: EndingGrants, now: BootInstant) -> Self {
+impl QueueState {
+    pub(super) fn new(bound: TurnBound, ending: EndingGrants, now: BootInstant) -> Self {
         Self {
             bound,
             key: None,
             is_held: false,
             last_serial: 0,
-            line: Line::default(),
+            line: TaskLine::default(),
             standing: None,
             pending: None,
             is_placed: false,
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Takes the key if no task has it and none waits; the place, if there is one, is taken by [`State::take`].
+    /// Takes the key if no task has it and none waits; the place, if there is one, is taken by [`QueueState::take`].
     pub(super) fn take_key(&mut self) -> Option<u64> {
         if self.key.is_some() || !self.line.is_empty() {
             return None;
@@ -202,26 +202,26 @@ impl State {
     }
 
     /// Ends a turn. The effects are written where they are applied: they are too large to be moved for each turn.
-    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, effects: &mut Effects) -> Ended {
+    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, effects: &mut Effects) -> TurnEnd {
         if !self.has_key(serial) || !self.is_held {
-            return Ended::Before;
+            return TurnEnd::Before;
         }
         let why = self.goes(now);
         let next = self.line.first_caller();
         let stays = why.is_none() && (next.is_some() || self.bound.is_kept());
         if self.standing.is_none() || stays && !is_lost {
             self.give_on(now, effects);
-            return Ended::Kept;
+            return TurnEnd::Kept;
         }
         if !is_lost {
             effects.told = self.last_token().zip(why.or(Some(ReleaseReason::Idle)));
         }
         effects.left = self.standing.take();
         match next.filter(|_| !is_lost) {
-            Some(caller) => Ended::Rejoins(self.new_key(), caller),
+            Some(caller) => TurnEnd::Rejoins(self.new_key(), caller),
             None => {
                 self.pass_key(effects);
-                Ended::Left
+                TurnEnd::Left
             }
         }
     }
@@ -234,7 +234,7 @@ impl State {
     /// Tells why no other turn is taken of this grant, if so.
     fn goes(&self, now: BootInstant) -> Option<ReleaseReason> {
         let held = self.grant()?;
-        let Bound { turns_max, time_max, .. } = self.bound;
+        let TurnBound { turns_max, time_max, .. } = self.bound;
         let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(held.granted_at) >= time_max;
         if self.must_go {
             Some(ReleaseReason::Asked)
@@ -279,7 +279,7 @@ impl State {
     }
 
     /// Gives up the key of a task that goes away before its turn, with the join that it waited for.
-    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Box<Pending>>, now: BootInstant) -> Effects {
+    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Box<PendingPlace>>, now: BootInstant) -> Effects {
         let mut effects = Effects::default();
         if self.has_key(serial) {
             self.pending = pending.or_else(|| self.pending.take());
@@ -397,6 +397,6 @@ pub(super) struct SharedGrant {
 /// A place that was granted. It is dropped when the local queue is not locked any more.
 #[derive(Debug)]
 pub(super) struct GrantedPlace {
-    pub(super) place: Place,
+    pub(super) place: ArmedPlace,
     pub(super) grant: Arc<SharedGrant>,
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockkeeper_core::{Advice, Caller, Error, ErrorKind, LossReason, Operation, Revocation, SafeUntil, Wait};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::contend::local_queue::line::{Line, Told};
+use crate::contend::local_queue::line::{TaskLine, TaskNews};
 use crate::keeper::memory::MemoryService;
 use crate::retry::RetryPolicy;
 use crate::tests::service;
@@ -19,47 +19,47 @@ use crate::{Handoff, Keeper, Mutex, MutexGuard};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn key(line: &mut Line, serial: u64) -> bool {
+fn key(line: &mut TaskLine, serial: u64) -> bool {
     line.give_key(serial).is_some()
 }
 
 #[test]
 fn tasks_are_given_the_key_in_the_order_in_which_they_came_and_those_that_left_are_passed_over() {
-    let mut line = Line::default();
+    let mut line = TaskLine::default();
     let slots: Vec<_> = (0..5).map(|_| line.push(Caller::default())).collect();
     for gone in [0, 2, 4] {
-        assert!(matches!(line.remove(slots[gone]), Told::Nothing));
+        assert!(matches!(line.remove(slots[gone]), TaskNews::Nothing));
     }
     let late = line.push(Caller::default());
     for (serial, expected) in (1..).zip([slots[1], slots[3], late]) {
         assert!(key(&mut line, serial));
-        assert!(matches!(line.poll(expected, Waker::noop()), Told::Key(told) if told == serial));
+        assert!(matches!(line.poll(expected, Waker::noop()), TaskNews::Key(told) if told == serial));
     }
     assert!(line.is_empty() && !key(&mut line, 4));
 }
 
 #[test]
 fn a_slot_is_used_again_once_its_task_has_heard_or_left() {
-    let mut line = Line::default();
+    let mut line = TaskLine::default();
     for _ in 0..1_000 {
         let [first, second] = [line.push(Caller::default()), line.push(Caller::default())];
         assert!(key(&mut line, 7));
-        assert!(matches!(line.remove(first), Told::Key(7)), "it was given the key and has not heard");
-        assert!(matches!(line.remove(second), Told::Nothing));
+        assert!(matches!(line.remove(first), TaskNews::Key(7)), "it was given the key and has not heard");
+        assert!(matches!(line.remove(second), TaskNews::Nothing));
     }
     assert_eq!(line.slots(), 2);
 }
 
 #[test]
 fn a_failure_is_told_to_those_that_came_before_it() {
-    let mut line = Line::default();
+    let mut line = TaskLine::default();
     let early = line.push(Caller::default());
     let arrivals = line.arrivals();
     let late = line.push(Caller::default());
     let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, "gone");
     line.fail_before(arrivals, &error, &mut Vec::new());
-    assert!(matches!(line.poll(early, Waker::noop()), Told::Failed(_)));
-    assert!(matches!(line.poll(late, Waker::noop()), Told::Nothing));
+    assert!(matches!(line.poll(early, Waker::noop()), TaskNews::Failed(_)));
+    assert!(matches!(line.poll(late, Waker::noop()), TaskNews::Nothing));
 }
 
 fn turns(turns_max: u32) -> Handoff {

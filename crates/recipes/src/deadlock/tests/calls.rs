@@ -7,18 +7,18 @@ use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::Result;
 
-use crate::deadlock::Asking;
-use crate::deadlock::table::{Table, Want};
+use crate::deadlock::KeyCall;
+use crate::deadlock::table::{KeyTable, Want};
 use crate::deadlock::tests::tables::{holds, key, name};
 
 const ONE_OF_TWO: Want = Want::Permits { wanted: 1, of: Some(2) };
 
-fn asks(table: &Arc<Mutex<Table>>, of: u64, lock: &str, want: Want) -> Asking {
-    Asking::new(table.clone(), key(of), name(lock), want)
+fn asks(table: &Arc<Mutex<KeyTable>>, of: u64, lock: &str, want: Want) -> KeyCall {
+    KeyCall::new(table.clone(), key(of), name(lock), want)
 }
 
 /// Has a call wait, which is refused at once or goes on waiting.
-fn waits(asking: &Asking) -> bool {
+fn waits(asking: &KeyCall) -> bool {
     let mut waiting = pin!(asking.during(pending::<Result<()>>()));
     match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Pending => true,
@@ -28,7 +28,7 @@ fn waits(asking: &Asking) -> bool {
 
 #[test]
 fn a_key_waits_no_longer_from_the_moment_on_at_which_it_holds() {
-    let table = Arc::new(Mutex::new(Table::default()));
+    let table = Arc::new(Mutex::new(KeyTable::default()));
     holds(&mut table.lock().unwrap(), 1, "door", Want::Alone);
     holds(&mut table.lock().unwrap(), 2, "gate", ONE_OF_TWO);
     let granted = asks(&table, 1, "gate", ONE_OF_TWO);
@@ -40,7 +40,7 @@ fn a_key_waits_no_longer_from_the_moment_on_at_which_it_holds() {
 
 #[test]
 fn a_call_that_was_refused_closes_no_circle_for_another_key() {
-    let table = Arc::new(Mutex::new(Table::default()));
+    let table = Arc::new(Mutex::new(KeyTable::default()));
     holds(&mut table.lock().unwrap(), 1, "door", Want::Alone);
     holds(&mut table.lock().unwrap(), 2, "book", Want::Share);
     holds(&mut table.lock().unwrap(), 3, "book", Want::Share);

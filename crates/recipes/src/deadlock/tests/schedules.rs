@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::deadlock::Want;
 use crate::deadlock::search::circle;
-use crate::deadlock::table::Table;
+use crate::deadlock::table::KeyTable;
 use crate::deadlock::tests::plain::{PERMITS, Plain};
 use crate::deadlock::tests::tables::{holds, waits};
 use crate::tests::{service, yield_often};
@@ -58,7 +58,7 @@ fn flows(random: &mut Random) -> Vec<bool> {
 /// Keeps a table as keepers do: an entry for what each key waits for, and one for each hold.
 #[derive(Default)]
 struct Noted {
-    table: Table,
+    table: KeyTable,
     waits: BTreeMap<usize, (usize, usize, Want)>,
     holds: BTreeMap<(usize, usize), Vec<usize>>,
 }

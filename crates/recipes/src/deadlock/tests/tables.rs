@@ -2,8 +2,8 @@
 
 use lockkeeper_core::{Flow, FlowKind, QueueName};
 
-use crate::deadlock::search::{By, Link, circle, in_words};
-use crate::deadlock::table::{Entry, KeyId, Place, Stage, Table, Want};
+use crate::deadlock::search::{BlockedBy, CircleLink, circle, in_words};
+use crate::deadlock::table::{KeyId, KeyTable, TableEntry, WaitPlace, WaitStage, Want};
 
 /// As many as a search looks at, and one more.
 const MANY: usize = 10_001;
@@ -16,26 +16,26 @@ pub(super) fn name(lock: &str) -> QueueName {
     QueueName::new(lock).unwrap()
 }
 
-pub(super) fn holds(table: &mut Table, of: u64, lock: &str, want: Want) -> usize {
-    table.add(Entry { key: key(of), lock: name(lock), want, stage: Stage::Holds(Box::new(|| true)) })
+pub(super) fn holds(table: &mut KeyTable, of: u64, lock: &str, want: Want) -> usize {
+    table.add(TableEntry { key: key(of), lock: name(lock), want, stage: WaitStage::Holds(Box::new(|| true)) })
 }
 
-pub(super) fn waits(table: &mut Table, of: u64, lock: &str, want: Want, place: u64) -> usize {
-    let stage = Stage::Waits(Some(Place { number: place, stands: Box::new(|| true) }));
-    table.add(Entry { key: key(of), lock: name(lock), want, stage })
+pub(super) fn waits(table: &mut KeyTable, of: u64, lock: &str, want: Want, place: u64) -> usize {
+    let stage = WaitStage::Waits(Some(WaitPlace { number: place, stands: Box::new(|| true) }));
+    table.add(TableEntry { key: key(of), lock: name(lock), want, stage })
 }
 
 const fn permits(wanted: u32, of: u32) -> Want {
     Want::Permits { wanted, of: Some(of) }
 }
 
-fn link(waiter: u64, lock: &str, ahead: u64, by: By) -> Link {
-    Link { waiter: key(waiter), lock: name(lock), ahead: key(ahead), by }
+fn link(waiter: u64, lock: &str, ahead: u64, by: BlockedBy) -> CircleLink {
+    CircleLink { waiter: key(waiter), lock: name(lock), ahead: key(ahead), by }
 }
 
 #[test]
 fn who_only_stands_behind_a_circle_is_not_refused() {
-    let mut table = Table::default();
+    let mut table = KeyTable::default();
     for of in 1..=3 {
         holds(&mut table, of, &format!("lock-{of}"), Want::Alone);
     }
@@ -48,7 +48,7 @@ fn who_only_stands_behind_a_circle_is_not_refused() {
 
 #[test]
 fn one_of_several_permits_is_refused_only_if_all_that_could_come_are_stuck() {
-    let mut table = Table::default();
+    let mut table = KeyTable::default();
     holds(&mut table, 1, "door", Want::Alone);
     let permit = holds(&mut table, 2, "gate", permits(1, 2));
     waits(&mut table, 2, "door", Want::Alone, 10);
@@ -59,7 +59,7 @@ fn one_of_several_permits_is_refused_only_if_all_that_could_come_are_stuck() {
     assert_eq!(circle(&table, asker), None, "k3 goes on");
     waits(&mut table, 3, "door", Want::Alone, 12);
     let found = circle(&table, asker).unwrap();
-    assert_eq!(found, [link(1, "gate", 2, By::Permits), link(2, "door", 1, By::Hold)]);
+    assert_eq!(found, [link(1, "gate", 2, BlockedBy::Permits), link(2, "door", 1, BlockedBy::Hold)]);
     assert!(in_words(&found).contains("waits for gate, of which owner key k2 has a permit"), "{}", in_words(&found));
     // Lost with its session.
     drop(table.remove(permit));
@@ -72,12 +72,12 @@ fn one_of_several_permits_is_refused_only_if_all_that_could_come_are_stuck() {
 
 #[test]
 fn a_key_that_has_all_permits_and_wants_another_one_waits_for_itself() {
-    let mut table = Table::default();
+    let mut table = KeyTable::default();
     for _ in 0..2 {
         holds(&mut table, 1, "gate", permits(1, 2));
     }
     let asker = waits(&mut table, 1, "gate", permits(1, 2), 10);
-    assert_eq!(circle(&table, asker).unwrap(), [link(1, "gate", 1, By::Permits)]);
+    assert_eq!(circle(&table, asker).unwrap(), [link(1, "gate", 1, BlockedBy::Permits)]);
     drop(table.remove(asker));
     let counted = waits(&mut table, 1, "gate", Want::Permits { wanted: 1, of: None }, 11);
     assert_eq!(circle(&table, counted), None, "a counter may be raised");
@@ -86,7 +86,7 @@ fn a_key_that_has_all_permits_and_wants_another_one_waits_for_itself() {
 #[test]
 fn a_reader_behind_a_writer_that_waits_for_readers_is_part_of_a_circle_whoever_notes_it_last() {
     for writer_is_last in [false, true] {
-        let mut table = Table::default();
+        let mut table = KeyTable::default();
         holds(&mut table, 1, "book", Want::Share);
         holds(&mut table, 2, "door", Want::Alone);
         waits(&mut table, 1, "door", Want::Alone, 5);
@@ -101,11 +101,11 @@ fn a_reader_behind_a_writer_that_waits_for_readers_is_part_of_a_circle_whoever_n
         let last = if writer_is_last { writer } else { reader }.unwrap();
         let found = circle(&table, last).unwrap();
         assert_eq!(found.len(), 3, "{found:?}");
-        assert!(found.contains(&link(2, "book", 3, By::Place)), "{found:?}");
+        assert!(found.contains(&link(2, "book", 3, BlockedBy::Place)), "{found:?}");
         drop(table.remove(last));
     }
     // Ahead of the writer it shares.
-    let mut table = Table::default();
+    let mut table = KeyTable::default();
     holds(&mut table, 1, "book", Want::Share);
     holds(&mut table, 2, "door", Want::Alone);
     waits(&mut table, 1, "door", Want::Alone, 5);
@@ -116,8 +116,8 @@ fn a_reader_behind_a_writer_that_waits_for_readers_is_part_of_a_circle_whoever_n
 
 #[test]
 fn a_long_circle_is_found_and_its_words_are_bounded_and_one_that_is_too_long_is_left_alone() {
-    let mut table = Table::default();
-    let ring = |table: &mut Table, length: u64| {
+    let mut table = KeyTable::default();
+    let ring = |table: &mut KeyTable, length: u64| {
         for of in 1..=length {
             holds(table, of, &format!("lock-{of}"), Want::Alone);
         }
@@ -132,7 +132,7 @@ fn a_long_circle_is_found_and_its_words_are_bounded_and_one_that_is_too_long_is_
     assert_eq!(found.len(), 1_000);
     let words = in_words(&found);
     assert!(words.ends_with("; and 992 more") && words.len() < 1_000, "{words}");
-    let mut table = Table::default();
+    let mut table = KeyTable::default();
     let last = ring(&mut table, MANY as u64).unwrap();
     assert_eq!(circle(&table, last), None);
 }

@@ -12,7 +12,7 @@ use crate::event::meter::names;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
+pub(super) enum CallOutcome {
     Granted,
     /// The lock was not free, and the call was not to wait.
     Busy,
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
     Error,
 }
 
-impl Outcome {
+impl CallOutcome {
     pub(super) const ALL: [Self; 6] =
         [Self::Granted, Self::Busy, Self::Timeout, Self::Cancelled, Self::Lost, Self::Error];
 
@@ -45,7 +45,7 @@ pub(super) struct OfKind {
     pub(super) clock: Arc<dyn Clock>,
     labels: Vec<Label>,
     /// Each is asked for when there is something to record, since most outcomes are rare.
-    acquire: [OnceLock<Histogram>; Outcome::ALL.len()],
+    acquire: [OnceLock<Histogram>; CallOutcome::ALL.len()],
     pub(super) timeouts: Counter,
     pub(super) hold: Histogram,
     pub(super) waiters: Gauge,
@@ -60,7 +60,7 @@ impl OfKind {
         Self { clock, labels, acquire: Default::default(), timeouts, hold, waiters, held }
     }
 
-    pub(super) fn acquire(&self, outcome: Outcome) -> &Histogram {
+    pub(super) fn acquire(&self, outcome: CallOutcome) -> &Histogram {
         self.acquire[outcome as usize].get_or_init(|| {
             let outcome = Label::new("outcome", outcome.name());
             histogram!(names::ACQUIRE_SECONDS, [self.labels.clone(), vec![outcome]].concat())
@@ -72,14 +72,14 @@ impl OfKind {
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// A call that waits; dropping it says that it was cancelled.
-pub(crate) struct Asked {
+pub(crate) struct MeteredCall {
     /// Absent once it has ended.
     of: Option<Arc<OfKind>>,
     /// Absent for one more place of a call that is measured already.
     begun_at: Option<BootInstant>,
 }
 
-impl Asked {
+impl MeteredCall {
     pub(super) fn begin(of: Arc<OfKind>, begun_at: BootInstant) -> Self {
         of.waiters.increment(1.0);
         Self { of: Some(of), begun_at: Some(begun_at) }
@@ -91,16 +91,16 @@ impl Asked {
     }
 
     /// Notes the grant; what was asked for is held from then on.
-    pub(crate) fn granted(mut self, at: BootInstant) -> Holding {
-        let of = self.finish(Outcome::Granted, Some(at)).expect("a call ends once");
+    pub(crate) fn granted(mut self, at: BootInstant) -> MeteredHold {
+        let of = self.finish(CallOutcome::Granted, Some(at)).expect("a call ends once");
         of.held.increment(1.0);
-        Holding { of, granted_at: at, is_over: AtomicBool::new(false) }
+        MeteredHold { of, granted_at: at, is_over: AtomicBool::new(false) }
     }
 
     /// Notes that it was granted nothing in the time that it had.
     pub(crate) fn none(mut self, wait: Wait) {
-        let outcome = if wait.is_none() { Outcome::Busy } else { Outcome::Timeout };
-        if let (Outcome::Timeout, Some(of)) = (outcome, &self.of) {
+        let outcome = if wait.is_none() { CallOutcome::Busy } else { CallOutcome::Timeout };
+        if let (CallOutcome::Timeout, Some(of)) = (outcome, &self.of) {
             of.timeouts.increment(1);
         }
         self.finish(outcome, None);
@@ -109,8 +109,8 @@ impl Asked {
     /// Notes that it has failed.
     pub(crate) fn failed(mut self, error: &Error) {
         let outcome = match error.kind() {
-            ErrorKind::Lost(_) | ErrorKind::Removed => Outcome::Lost,
-            _ => Outcome::Error,
+            ErrorKind::Lost(_) | ErrorKind::Removed => CallOutcome::Lost,
+            _ => CallOutcome::Error,
         };
         self.finish(outcome, None);
     }
@@ -122,7 +122,7 @@ impl Asked {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, at: Option<BootInstant>) -> Option<Arc<OfKind>> {
+    fn finish(&mut self, outcome: CallOutcome, at: Option<BootInstant>) -> Option<Arc<OfKind>> {
         let of = self.of.take()?;
         if let Some(begun_at) = self.begun_at {
             of.waiters.decrement(1.0);
@@ -133,20 +133,20 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for MeteredCall {
     fn drop(&mut self) {
-        self.finish(Outcome::Cancelled, None);
+        self.finish(CallOutcome::Cancelled, None);
     }
 }
 
 /// A hold that is measured until its end.
-pub(crate) struct Holding {
+pub(crate) struct MeteredHold {
     of: Arc<OfKind>,
     granted_at: BootInstant,
     is_over: AtomicBool,
 }
 
-impl Holding {
+impl MeteredHold {
     /// Notes the end: the first of the loss and the release.
     pub(crate) fn end(&self, now: BootInstant) {
         if !self.is_over.swap(true, Ordering::Relaxed) {

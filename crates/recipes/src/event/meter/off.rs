@@ -11,9 +11,9 @@ pub(crate) struct Meters;
 #[derive(Clone)]
 pub(crate) struct Meter;
 
-pub(crate) struct Asked;
+pub(crate) struct MeteredCall;
 
-pub(crate) struct Holding;
+pub(crate) struct MeteredHold;
 
 impl Meters {
     pub(crate) fn new(_backend: &'static str, _clock: Arc<dyn Clock>, _labelled: Vec<NamePattern>) -> Self {
@@ -28,18 +28,18 @@ impl Meters {
 }
 
 impl Meter {
-    pub(crate) const fn ask(&self, _mode: Mode, _begun_at: BootInstant) -> Asked {
-        Asked
+    pub(crate) const fn ask(&self, _mode: Mode, _begun_at: BootInstant) -> MeteredCall {
+        MeteredCall
     }
 }
 
-impl Asked {
+impl MeteredCall {
     pub(crate) const fn another(&self) -> Self {
         Self
     }
 
-    pub(crate) const fn granted(self, _at: BootInstant) -> Holding {
-        Holding
+    pub(crate) const fn granted(self, _at: BootInstant) -> MeteredHold {
+        MeteredHold
     }
 
     pub(crate) const fn none(self, _wait: Wait) {}
@@ -49,6 +49,6 @@ impl Asked {
     pub(crate) const fn goes_on(self) {}
 }
 
-impl Holding {
+impl MeteredHold {
     pub(crate) const fn end(&self, _now: BootInstant) {}
 }

@@ -9,7 +9,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::event::Observer;
 use crate::event::meter::Happened::{Closed, Lost, Opened};
-use crate::event::meter::{Sessions, names};
+use crate::event::meter::{SessionCount, names};
 use crate::tests::{keepers, service, yield_often};
 use crate::{Handoff, Keeper, Mutex, OwnerKey};
 
@@ -360,7 +360,7 @@ fn only_a_session_behind_a_lost_one_is_a_reconnection_in_whichever_order_that_is
         (&[Opened, Opened, Closed, Lost, Opened], &[0, 0, 0, 0, 1]),
         (&[Lost, Opened], &[0, 0]),
     ] {
-        let mut sessions = Sessions::default();
+        let mut sessions = SessionCount::default();
         let counted: Vec<_> = happened.iter().map(|&happened| sessions.take(happened)).collect();
         assert_eq!(counted, reconnections, "{happened:?}");
     }

@@ -11,14 +11,14 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Session, Withdrawal};
 use tokio::runtime::Handle;
 
-use crate::contend::Place;
+use crate::contend::ArmedPlace;
 use crate::contend::local_queue::LocalGrant;
 use crate::hold::{EndOfPlace, Hold};
 
 /// A place in a queue that is held, or a turn of one; dropping it gives it back.
 #[derive(Debug)]
 pub(crate) enum HeldPlace {
-    Place(Place),
+    Place(ArmedPlace),
     Local(LocalGrant),
 }
 
@@ -73,8 +73,8 @@ impl HeldPlace {
     }
 }
 
-impl From<Place> for HeldPlace {
-    fn from(place: Place) -> Self {
+impl From<ArmedPlace> for HeldPlace {
+    fn from(place: ArmedPlace) -> Self {
         Self::Place(place)
     }
 }
@@ -87,7 +87,7 @@ impl From<LocalGrant> for HeldPlace {
 
 /// The limits that were set for the holds of a lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct HoldLimits {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Limits {
 /// The limits of one hold, counted from its grant.
 #[derive(Clone, Debug)]
 pub(crate) struct Term {
-    pub(crate) limits: Limits,
+    pub(crate) limits: HoldLimits,
     /// When the hold ends without a release.
     pub(crate) ends_at: Option<BootInstant>,
     /// Until when its place is kept after the release, and the runtime that keeps it.
@@ -104,8 +104,8 @@ pub(crate) struct Term {
 
 impl Term {
     /// Counts from the grant, if there are limits. Without a runtime no task can keep a released place.
-    pub(crate) fn begin(limits: Limits, granted_at: BootInstant) -> Option<Self> {
-        if limits == Limits::default() {
+    pub(crate) fn begin(limits: HoldLimits, granted_at: BootInstant) -> Option<Self> {
+        if limits == HoldLimits::default() {
             return None;
         }
         let ends_at = limits.max_hold.map(|limit| granted_at.saturating_add(limit));

@@ -13,13 +13,13 @@ use crate::owner_key::Reentrant;
 
 /// The hold of one member.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum TakenMember {
     Mutex(Reentrant<MutexGuard>),
     Read(Reentrant<ReadGuard>),
     Write(Reentrant<WriteGuard>),
 }
 
-impl Taken {
+impl TakenMember {
     fn hold(&self) -> &Hold {
         match self {
             Self::Mutex(guard) => guard.hold(),
@@ -44,13 +44,13 @@ impl Taken {
 #[must_use = "the locks are given back when the guard is dropped"]
 pub struct MultiGuard {
     /// In the order in which they were taken.
-    guards: Vec<Taken>,
+    guards: Vec<TakenMember>,
 }
 
 impl MultiGuard {
     /// Returns each hold, in the order of the multi-lock: by service and name.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
-        self.guards.iter().map(Taken::hold)
+        self.guards.iter().map(TakenMember::hold)
     }
 
     /// Returns the token of each lock, by its name.
@@ -74,7 +74,7 @@ impl MultiGuard {
         Self { guards: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, taken: Taken) {
+    pub(super) fn add(&mut self, taken: TakenMember) {
         self.guards.push(taken);
     }
 
@@ -105,7 +105,7 @@ impl MultiGuard {
     ///
     /// The first of those of [`Guard::release`](crate::Guard::release).
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let releases: Vec<_> = std::mem::take(&mut self.guards).into_iter().rev().map(Taken::release).collect();
+        let releases: Vec<_> = std::mem::take(&mut self.guards).into_iter().rev().map(TakenMember::release).collect();
         async move {
             let mut outcome = Ok(());
             for release in releases {

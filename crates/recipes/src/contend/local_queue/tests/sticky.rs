@@ -9,7 +9,7 @@ use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Mode, QueueName, Revocation, Wait};
 use tokio::runtime::Builder;
 
-use crate::contend::local_queue::Bound;
+use crate::contend::local_queue::TurnBound;
 use crate::contend::local_queue::tests::{SECOND, waiting};
 use crate::keeper::memory::MemoryService;
 use crate::tests::{at_once, service, yield_often};
@@ -177,7 +177,7 @@ async fn a_grant_whose_turns_are_used_up_is_left_though_no_other_waits() {
     let keeper = sticky(&service());
     let mutex = keeper.mutex("door").unwrap();
     let first = mutex.lock().await.unwrap().fencing_token();
-    let bound = Bound::of(Handoff::sticky()).unwrap();
+    let bound = TurnBound::of(Handoff::sticky()).unwrap();
     let local = keeper.local_queues.of(&keeper.shared, &QueueName::new("door").unwrap(), Mode::Mutex, bound);
     local.state().set_turns(u32::MAX - 1);
     let last = mutex.lock().await.unwrap().fencing_token();
