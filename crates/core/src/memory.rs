@@ -32,9 +32,9 @@ use crate::liveness::{LossReason, SafeUntil};
 use crate::memory::session::MemoryBackend;
 use crate::name::{Part, QueueName};
 
-pub use service::MemoryService;
+pub use service::MemoryStore;
 
-/// Injects into one client of a memory service the faults of real services; from [`MemoryService::client`].
+/// Injects into one client of a memory service the faults of real services; from [`MemoryStore::client`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,7 +52,7 @@ pub use service::MemoryService;
 /// ```
 #[derive(Clone)]
 pub struct Testing {
-    service: MemoryService,
+    service: MemoryStore,
     backend: Arc<MemoryBackend>,
 }
 
@@ -116,7 +116,7 @@ impl Testing {
     }
 }
 
-impl MemoryService {
+impl MemoryStore {
     /// Opens an independent client of this service: its side of the waist, and the means to inject faults into it.
     pub fn client(&self) -> (Arc<dyn Backend>, Testing) {
         let backend = Arc::new(MemoryBackend::new(self.clone()));

@@ -51,8 +51,8 @@ pub(crate) trait GrantAttempt: Send {
         &shared.opener
     }
 
-    /// Takes what is granted without a wait, in the caller's own future; otherwise [`GrantAttempt::wait`] goes on with what
-    /// is under way. An attempt that is seldom granted at once leaves all to that.
+    /// Takes what is granted without a wait, in the caller's own future; otherwise [`GrantAttempt::wait`] goes on with
+    /// what is under way. An attempt that is seldom granted at once leaves all to that.
     fn at_once(
         &mut self,
         _shared: &Shared,

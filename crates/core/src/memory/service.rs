@@ -32,14 +32,14 @@ const PAUSED_REQUESTS_MAX: usize = 100_000;
 /// ```
 /// use std::sync::Arc;
 /// use lockkeeper::clock::SystemClock;
-/// use lockkeeper::testing::MemoryService;
+/// use lockkeeper::testing::MemoryStore;
 ///
-/// let service = MemoryService::new(Arc::new(SystemClock));
+/// let service = MemoryStore::new(Arc::new(SystemClock));
 /// let (ann, bob) = (service.keeper(), service.keeper());
 /// # let _ = (ann, bob);
 /// ```
 #[derive(Clone)]
-pub struct MemoryService {
+pub struct MemoryStore {
     shared: Arc<ServiceShared>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct ServiceWay {
     pub(super) cut: bool,
 }
 
-impl MemoryService {
+impl MemoryStore {
     /// Starts an empty service that reads this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { shared: Arc::new(ServiceShared { clock, state: Mutex::default() }) }
@@ -336,8 +336,8 @@ pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
     Box::pin(std::future::ready(Err(error)))
 }
 
-impl fmt::Debug for MemoryService {
+impl fmt::Debug for MemoryStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("MemoryService")
+        formatter.write_str("MemoryStore")
     }
 }

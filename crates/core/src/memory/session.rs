@@ -14,7 +14,7 @@ use crate::contender::{
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
 use crate::memory::queue::{MemoryQueues, StoredContender};
-use crate::memory::service::{CAPABILITIES, MemoryService, ServiceState, ServiceWay, lost, refuse, unreachable};
+use crate::memory::service::{CAPABILITIES, MemoryStore, ServiceState, ServiceWay, lost, refuse, unreachable};
 use crate::memory::standing::MemoryStanding;
 use crate::name::QueueName;
 use crate::session_bond::SessionBond;
@@ -24,7 +24,7 @@ use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 /// One client of a memory service.
 #[derive(Debug)]
 pub(super) struct MemoryBackend {
-    service: MemoryService,
+    service: MemoryStore,
     client: Mutex<MemoryClient>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct MemoryClient {
 }
 
 impl MemoryBackend {
-    pub(super) fn new(service: MemoryService) -> Self {
+    pub(super) fn new(service: MemoryStore) -> Self {
         Self { service, client: Mutex::default() }
     }
 
@@ -100,7 +100,7 @@ impl AdminBackend for MemoryBackend {
 
 #[derive(Debug)]
 struct MemorySession {
-    service: MemoryService,
+    service: MemoryStore,
     number: u64,
     bond: SessionBond,
 }
@@ -370,7 +370,7 @@ mod tests {
 
     #[tokio::test]
     async fn entries_of_which_one_cannot_stand_where_it_asks_to_are_refused_together_and_leave_no_queue_behind() {
-        let (backend, _) = MemoryService::new(Arc::new(TestClock::new())).client();
+        let (backend, _) = MemoryStore::new(Arc::new(TestClock::new())).client();
         let session = backend.session().await.unwrap();
         let queue = QueueName::new("book").unwrap();
         let entry = || Entry::new(Ticket::mint().unwrap(), Mode::Read, Arc::new(Owner::this_process()));

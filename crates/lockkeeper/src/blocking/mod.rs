@@ -50,27 +50,23 @@
 //!
 //! On `zk:` URLs the layout is Curator's, so both stand in the same queue.
 
-mod admin;
 mod barrier;
 mod counter;
 mod election;
 mod engine;
 mod guard;
 mod keeper;
+mod locks;
 mod multi_lock;
-mod mutex;
-mod rw_lock;
 mod semaphore;
 
-pub use admin::Admin;
 pub use barrier::{Barrier, DoubleBarrier, Entered};
 pub use counter::{SharedCounter, SharedValue};
 pub use election::{Election, Leadership};
 pub use guard::{Guard, MultiGuard, MutexGuard, Permit, ReadGuard, WriteGuard};
-pub use keeper::{Keeper, connect};
+pub use keeper::{Admin, Keeper, connect};
+pub use locks::{Mutex, RwLock};
 pub use multi_lock::{Member, MultiLock};
-pub use mutex::Mutex;
-pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 
 #[cfg(test)]

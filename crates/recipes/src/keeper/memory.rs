@@ -38,13 +38,13 @@ use crate::keeper::{Keeper, KeeperBuilder};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemoryService {
-    service: lockkeeper_core::memory::MemoryService,
+    service: lockkeeper_core::memory::MemoryStore,
 }
 
 impl MemoryService {
     /// Starts an empty service that reads this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { service: lockkeeper_core::memory::MemoryService::new(clock) }
+        Self { service: lockkeeper_core::memory::MemoryStore::new(clock) }
     }
 
     /// Opens a keeper: an independent client of this service, with its own session.

@@ -1,5 +1,4 @@
-//! What observers are told of sessions: their beginning and end, and the findings of the brief examination at the
-//! first.
+//! The news of sessions for observers: their beginning and end, and the findings of the brief examination at the first.
 
 #[cfg(test)]
 mod tests;
