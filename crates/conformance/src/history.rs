@@ -6,7 +6,7 @@
 
 mod check;
 
-pub use check::{Limits, Violation, check};
+pub(crate) use check::{Limits, check};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,16 @@ use lockkeeper_recipes::{Event, Observer};
 
 /// One thing that happened, and when.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Record {
+pub(crate) struct Record {
     /// When it was recorded.
-    pub at: BootInstant,
+    pub(crate) at: BootInstant,
     /// What happened.
-    pub what: What,
+    pub(crate) what: What,
 }
 
 /// What a contender asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the check is complete over it")]
-pub enum Asks {
+pub(crate) enum Asks {
     /// The lock, alone.
     Alone,
     /// A share of it.
@@ -52,32 +51,15 @@ impl Asks {
 
 /// What happened to a contender; the number `attempt` names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the check is complete over it")]
-pub enum What {
+pub(crate) enum What {
     /// It is about to ask for the lock, through this keeper.
-    Calling {
-        /// Which contender.
-        attempt: u32,
-        /// Through which keeper.
-        keeper: u32,
-        /// For what.
-        asks: Asks,
-    },
+    Calling { attempt: u32, keeper: u32, asks: Asks },
     /// It has a place in the queue; the last one counts.
-    Joined {
-        /// Which contender.
-        attempt: u32,
-    },
+    Joined { attempt: u32 },
     /// A call of it failed in a way that may pass, and it tries again.
-    Retrying {
-        /// Which contender.
-        attempt: u32,
-        /// What went wrong.
-        error: String,
-    },
+    Retrying { attempt: u32, error: String },
     /// It was granted the lock.
     Granted {
-        /// Which contender.
         attempt: u32,
         /// The grant's token; the least of several permits'.
         token: FencingToken,
@@ -85,31 +67,16 @@ pub enum What {
         held: bool,
     },
     /// It is about to give the lock back.
-    Releasing {
-        /// Which contender.
-        attempt: u32,
-    },
+    Releasing { attempt: u32 },
     /// It stopped asking: its time was up, or it was cancelled, or it was refused.
-    GaveUp {
-        /// Which contender.
-        attempt: u32,
-    },
+    GaveUp { attempt: u32 },
     /// The session of a keeper is about to be ended. From here on its holds are not relied on, and neither are new ones
     /// until the session has ended.
-    Upset {
-        /// Which keeper.
-        keeper: u32,
-    },
+    Upset { keeper: u32 },
     /// The session of a keeper was ended.
-    Settled {
-        /// Which keeper.
-        keeper: u32,
-    },
+    Settled { keeper: u32 },
     /// All contenders are done, and this many are left in the queue.
-    Drained {
-        /// How many.
-        left: usize,
-    },
+    Drained { left: usize },
 }
 
 tokio::task_local! {
@@ -119,53 +86,37 @@ tokio::task_local! {
 
 /// A history that is being recorded. Its clones are the same history.
 #[derive(Clone)]
-pub struct History {
+pub(crate) struct History {
     clock: Arc<dyn Clock>,
     records: Arc<Mutex<Vec<Record>>>,
 }
 
 impl History {
     /// Starts an empty history.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, records: Arc::default() }
     }
 
     /// Records what happened now.
-    pub fn record(&self, what: What) {
+    pub(crate) fn record(&self, what: What) {
         self.record_seen(|| what);
     }
 
     /// Looks at something and records it, with no other record between: what was seen before another task's record
     /// stands before it. The look records nothing itself.
-    pub fn record_seen(&self, look: impl FnOnce() -> What) {
+    pub(crate) fn record_seen(&self, look: impl FnOnce() -> What) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let at = self.clock.now();
         records.push(Record { at, what: look() });
     }
 
     /// Runs `asking` on behalf of an attempt, so that a keeper with this history as its observer records its joins.
-    ///
-    /// # Errors
-    ///
-    /// Those of `asking`.
-    ///
-    /// # Cancellation
-    ///
-    /// Drops `asking`.
-    ///
-    /// # Ordering
-    ///
-    /// None.
-    ///
-    /// # On connection loss
-    ///
-    /// As `asking`.
-    pub async fn on_behalf_of<Asking: Future>(&self, attempt: u32, asking: Asking) -> Asking::Output {
+    pub(crate) async fn on_behalf_of<Asking: Future>(&self, attempt: u32, asking: Asking) -> Asking::Output {
         ATTEMPT.scope(attempt, asking).await
     }
 
     /// Returns what was recorded so far.
-    pub fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<Record> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -22,8 +22,8 @@
 //! [`SEED_VARIABLE`] in the environment repeats them.
 //!
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
-//! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and
-//! [`until`] bound a wait and name what did not come, and [`answered`] asks again what a busy service did not answer. A
+//! and [`at_most`] drops a future after a number of polls. [`soon`] and [`until`] bound a wait and name what did not
+//! come, and [`answered`] asks again what a busy service did not answer. A
 //! [`Party`] is a keeper over a backend, with a [`Journal`] of what its observer heard; [`Joins`] only counts, and
 //! [`crowd`] is one of many processes that wait for one lock. Planted bugs prove that the cases can fail, in
 //! `tests/it/planted_bugs.rs`.
@@ -34,7 +34,7 @@ mod case;
 mod cases;
 pub mod crowd;
 mod fixture;
-pub mod history;
+mod history;
 mod journal;
 mod memory;
 mod party;

@@ -1,5 +1,5 @@
-//! The parties of a test: independent clients with a keeper each, what their observers heard, and what is asked of the one
-//! lock that a case uses, in each way.
+//! The parties of a test: independent clients with a keeper each, what their observers heard, and what is asked of the
+//! one lock that a case uses, in each way.
 
 use std::sync::Arc;
 use std::time::Duration;

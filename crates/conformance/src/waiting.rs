@@ -1,9 +1,9 @@
-//! Waits for what must come: each is bounded, and says what did not come; futures that are dropped after a given number of
-//! polls; and waits that are measured.
+//! Waits for what must come: each is bounded, and says what did not come; futures that are dropped after a given number
+//! of polls; and waits that are measured.
 //!
-//! Lateness is measured by a thread that only sleeps: on a machine with other work to do it sleeps for longer, and what the
-//! machine alone delays is no fault of the library. The thread is not the runtime's, so that a library which keeps the
-//! runtime busy is late.
+//! Lateness is measured by a thread that only sleeps: on a machine with other work to do it sleeps for longer, and what
+//! the machine alone delays is no fault of the library. The thread is not the runtime's, so that a library which keeps
+//! the runtime busy is late.
 
 use std::pin::Pin;
 use std::sync::Arc;

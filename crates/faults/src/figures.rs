@@ -2,9 +2,7 @@
 //!
 //! `cargo xtask test` collects these figures and prints them again at the end, to be copied into a note.
 
-use std::env;
-use std::fs::OpenOptions;
-use std::io::Write;
+use crate::skip::append;
 
 /// The environment variable that names the file to which tests append their figures.
 const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
@@ -14,12 +12,5 @@ const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
 pub fn tell(figures: &str) {
     let text = format!("{}\n", figures.trim_end());
     eprint!("{text}");
-    if let Some(path) = env::var_os(FIGURES_VARIABLE) {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .expect("the file of figures can be appended to");
-    }
+    append(FIGURES_VARIABLE, &text);
 }

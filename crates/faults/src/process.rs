@@ -1,5 +1,5 @@
-//! Child processes that cannot outlive the test, however it ends, and that can be killed, stopped and continued, alone or
-//! with the children that they start for their clients.
+//! Child processes that cannot outlive the test, however it ends, and that can be killed, stopped and continued, alone
+//! or with the children that they start for their clients.
 //!
 //! A child asks the kernel to be killed when its parent dies. The kernel counts the *thread* that started it as the
 //! parent, and test threads come and go; so one thread, which lives as long as the process, starts all children.

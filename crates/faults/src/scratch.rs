@@ -1,9 +1,9 @@
 //! Temporary folders, and the numbers and the account that they need. If a run is killed, the next one removes its
 //! folders, and ends what still works in them.
 //!
-//! A number is claimed across all test processes of this user, for a folder, a port or a subnet: a claim is a locked file,
-//! which the kernel unlocks however its process ends. So a number whose file can be locked is free, and what still has that
-//! number was left by a killed run.
+//! A number is claimed across all test processes of this user, for a folder, a port or a subnet: a claim is a locked
+//! file, which the kernel unlocks however its process ends. So a number whose file can be locked is free, and what
+//! still has that number was left by a killed run.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions, Permissions};

@@ -73,12 +73,14 @@ pub fn skip(test: &str, reason: &str) {
     // In one piece, so that the output of other tests does not split it.
     let told = format!("skipped: {line}");
     eprint!("{told}");
-    if let Some(path) = env::var_os(SKIPS_VARIABLE) {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(line.as_bytes()))
-            .expect("the file of skips can be appended to");
+    append(SKIPS_VARIABLE, &line);
+}
+
+/// Appends to the file that an environment variable names, if it does.
+pub(crate) fn append(variable: &str, text: &str) {
+    if let Some(path) = env::var_os(variable) {
+        let opened = OpenOptions::new().create(true).append(true).open(&path);
+        let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.unwrap_or_else(|error| panic!("{}, named by {variable}: {error}", path.display()));
     }
 }

@@ -1,5 +1,5 @@
-//! The target directory, in which things are kept from run to run that take seconds to make: compiled programs, the first
-//! data of servers, and packages from PyPI, which `cargo xtask test` puts there.
+//! The target directory, in which things are kept from run to run that take seconds to make: compiled programs, the
+//! first data of servers, and packages from PyPI, which `cargo xtask test` puts there.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
-//! Whether a write that a service takes in late, when what it was meant for is gone, does harm to what came after: a
-//! join when it was withdrawn, a removal or a request when the same session stands in the queue again, a value when a
-//! later one was written.
+//! Late writes, which a service takes in when their purpose is gone: whether they harm what came after. A join that was
+//! withdrawn, a removal or a request when the same session stands in the queue again, a value when a later one was
+//! written.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Test binaries with a `main` of their own, which play other processes too.
+//! The `main` of test binaries that play other processes too.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! Calls of the waist, without recipes: a session, and the queue `door` in which entries stand; what a call costs behind
-//! very many others; and thousands of waits over one connection.
+//! Calls of the waist, without recipes: a session, and the queue `door` in which entries stand; what a call costs
+//! behind very many others; and thousands of waits over one connection.
 //!
 //! # Panics
 //!

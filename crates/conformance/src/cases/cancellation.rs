@@ -1,7 +1,7 @@
 //! A future dropped at every await point, counted and not guessed.
 //!
-//! Each attempt is made again and again, with a new session each time, and dropped after 0, 1, 2, … polls until it
-//! completes. The backend yields in every call, so that every await of a recipe suspends at least once.
+//! Each attempt is repeated, with a new session each time, and dropped after 0, 1, 2, … polls until it completes.
+//! The backend yields in every call, so that every await of a recipe suspends at least once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -160,7 +160,7 @@ enum Before {
     SecondInLine,
 }
 
-/// Makes the attempt at the lock again and again, and drops it one await point later each time, until it completes.
+/// Repeats the attempt at the lock, and drops it one await point later each time, until it completes.
 /// Prints how many await points there were, and fails if they were fewer than `least`. `hold` is what is held of the
 /// lock beforehand.
 async fn drop_at_every_await_point<Granted>(

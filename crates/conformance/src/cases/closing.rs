@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Party, granted, parties, release, release_all};
-use crate::waiting::{SOON, at_most, soon};
+use crate::waiting::{SOON, soon};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -1,5 +1,5 @@
-//! Elections: candidates in one queue, of which the first leads; and campaigns in the background, latches that lead until
-//! they are closed, and selectors that run work.
+//! Elections: candidates in one queue, of which the first leads; and campaigns in the background, latches that lead
+//! until they are closed, and selectors that run work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

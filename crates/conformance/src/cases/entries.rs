@@ -14,7 +14,7 @@ use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Party, granted, release};
 use crate::speaker::{Speaker, Taken, entry, ids_of, line, speakers};
-use crate::waiting::{at_most, soon};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -1,5 +1,5 @@
-//! One holder at a time, and as many locks as there are names; each grant with a greater fencing token; and calls without
-//! a wait, which take only what is free.
+//! One holder at a time, and as many locks as there are names; each grant with a greater fencing token; and calls
+//! without a wait, which take only what is free.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! The cases, one file for each kind of behaviour; a case panics if the backend is wrong.
 //!
-//! First what services say and do for operators, then the kinds of lock while nothing fails, then faults and losses, and
-//! at last the waist's own calls, without a recipe or as an onlooker has them.
+//! First what services say and do for operators, then the kinds of lock while nothing fails, then faults and losses,
+//! and at last the waist's own calls, without a recipe or as an onlooker has them.
 
 mod barriers;
 mod calls;

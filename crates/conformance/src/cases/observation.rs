@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Answers, ContenderInfo, Flow, FlowKind, LossReason, Mode, QueueName, TicketHead, Wait};
+use lockkeeper_core::{Answers, ContenderInfo, Flow, FlowKind, Mode, QueueName, TicketHead, Wait};
 use lockkeeper_recipes::{Event, OwnerKey};
 
 use crate::case::Case;

@@ -1,5 +1,6 @@
-//! Orders of an operator to a lock: revoke, break, freeze and thaw; examinations of a service, which leave nothing, harm
-//! no lock, and tell every keeper the same; and remnants of users, which are removed beside those who use the service.
+//! Orders of an operator to a lock: revoke, break, freeze and thaw; examinations of a service, which leave nothing,
+//! harm no lock, and tell every keeper the same; and remnants of users, which are removed beside those who use the
+//! service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

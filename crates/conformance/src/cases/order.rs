@@ -1,5 +1,5 @@
-//! First come, first served, and no waiter woken without need: contenders behind a holder are served in the order in which
-//! they joined.
+//! First come, first served, and no waiter woken without need: contenders behind a holder are served in the order in
+//! which they joined.
 
 use std::collections::VecDeque;
 

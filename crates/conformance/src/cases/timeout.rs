@@ -1,13 +1,11 @@
 //! Waiting for a limited time.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use lockkeeper_core::{Advice, Modes, Wait};
 
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::journal::is_joined;
 use crate::party::{Ask, Held, LOCK, Party, give_back, granted, parties, release};
 use crate::waiting::{Measured, assert_met, measured, soon};
 

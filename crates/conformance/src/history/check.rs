@@ -12,82 +12,42 @@ use super::{Asks, Record, What};
 
 /// The limits of a history, beside the rules without numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// The longest time for which the lock may be free while a contender waits for it, and no call fails.
-    pub hand_off_max: Duration,
+    pub(crate) hand_off_max: Duration,
     /// How many permits may be held at the same time.
-    pub permits: u32,
+    pub(crate) permits: u32,
 }
 
 /// A rule that a history breaks.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Violation {
+pub(crate) enum Violation {
     /// Two contenders that exclude each other held the lock at the same time.
-    TwoHolders {
-        /// The contender that held it.
-        holder: u32,
-        /// The contender that was granted it too.
-        second: u32,
-    },
+    TwoHolders { holder: u32, second: u32 },
     /// More permits were held at the same time than there are.
-    TooManyPermits {
-        /// The contender whose permits are too many.
-        attempt: u32,
-        /// How many were held then.
-        held: u32,
-    },
+    TooManyPermits { attempt: u32, held: u32 },
     /// A contender that had joined before another asked was granted the lock after it.
-    OutOfOrder {
-        /// The contender that came first.
-        overtaken: u32,
-        /// The contender that was served first.
-        by: u32,
-    },
+    OutOfOrder { overtaken: u32, by: u32 },
     /// A grant's token was not greater than one before it.
-    TokenNotGrowing {
-        /// Whose token it was.
-        attempt: u32,
-        /// The token.
-        token: FencingToken,
-        /// The greatest token before.
-        before: FencingToken,
-    },
+    TokenNotGrowing { attempt: u32, token: FencingToken, before: FencingToken },
     /// A contender that did not give up was never granted the lock: its wake-up was lost.
-    NeverGranted {
-        /// Which one.
-        attempt: u32,
-    },
+    NeverGranted { attempt: u32 },
     /// A waiter was granted a lock that had been free for too long.
-    SlowHandOff {
-        /// Which one.
-        attempt: u32,
-        /// For how long the lock had been free while it stood in the queue.
-        free_for: Duration,
-    },
+    SlowHandOff { attempt: u32, free_for: Duration },
     /// A holder never gave the lock back.
-    NeverReleased {
-        /// Which one.
-        attempt: u32,
-    },
+    NeverReleased { attempt: u32 },
     /// Contenders were left in the queue after all were done.
-    Orphans {
-        /// How many.
-        left: usize,
-    },
+    Orphans { left: usize },
     /// The history does not end with a look at what was left behind.
     NotDrained,
     /// A record of an attempt that cannot follow those before it: the history was recorded wrongly.
-    Malformed {
-        /// Which attempt.
-        attempt: u32,
-    },
+    Malformed { attempt: u32 },
 }
 
 /// Returns the rules that a history breaks; none if it is right.
 ///
 /// A history is about one lock: its contenders ask for it exclusively or shared, or they ask for permits of it.
-pub fn check(records: &[Record], limits: Limits) -> Vec<Violation> {
+pub(crate) fn check(records: &[Record], limits: Limits) -> Vec<Violation> {
     let mut sweep = Sweep::new(limits);
     for record in records {
         sweep.take(record);

@@ -28,7 +28,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * count KIND PATH FILE ROUNDS      ok            under the lock: read the number in FILE, write it plus one
  * turns KIND PATH FOLDER THREADS ROUNDS  ok MOST each thread takes this many turns on the ground in FOLDER
  * time-alone KIND PATH COUNT MICROS  ok NANOS…   takes and gives back, with a pause after each that is not timed
- * time-refused KIND PATH COUNT     ok NANOS…     tries once what somebody else holds
+ * time-refused KIND PATH COUNT     ok NANOS…     tries once what another client holds
  * time-crowd KIND PATH THREADS MILLIS each|shared|own  ok NANOS COUNT…  a lock object each, one for all, a path each
  * time-mixed read PATH THREADS MILLIS SHARE  ok NANOS COUNT…  of so many of a thread, one writes and the rest read
  * participants KIND PATH           ok NODE…      names, first in line first

@@ -42,7 +42,7 @@ final class Timed {
         }
     }
 
-    /** Tries this often to take a lock that somebody else holds; the time of each. */
+    /** Tries this often to take a lock that another client holds; the time of each. */
     static List<String> refused(PeerLock lock, int count) throws Exception {
         List<Long> times = new ArrayList<>(count);
         for (int left = count; left > 0; left--) {

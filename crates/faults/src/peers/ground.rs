@@ -152,7 +152,7 @@ impl Ground {
 
     /// The writers that came in before a contender with a place ahead of theirs: the later of each two, in its words.
     ///
-    /// Only for locks whose holders are all in one line of sequential nodes, which is not made anew meanwhile.
+    /// Only for locks whose holders are all in one line of sequential nodes, which is not recreated meanwhile.
     pub fn overtaken(&self) -> Result<Vec<Grant>> {
         let mut last = None;
         let mut overtaken = Vec::new();

@@ -93,7 +93,7 @@ struct Open<'a>(&'a Shared);
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.record().closed();
+        self.0.record().connections -= 1;
     }
 }
 

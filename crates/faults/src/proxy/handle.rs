@@ -1,5 +1,5 @@
-//! The test's handle of a proxy: changes what it does, and asks what passed; and its port, which accepts connections, owns
-//! their tasks, closes and opens as the plan says.
+//! The test's handle of a proxy: changes what it does, and asks what passed; and its port, which accepts connections,
+//! owns their tasks, closes and opens as the plan says.
 //!
 //! `connection` moves bytes, by the plan that is changed here.
 
@@ -152,12 +152,12 @@ impl Proxy {
 
     /// The frames that left the proxy or were lost in it, in that order; at most the first hundred thousand.
     pub fn log(&self) -> Vec<FrameRecord> {
-        self.shared.record().log()
+        self.shared.record().log.clone()
     }
 
     /// What was passed on, whatever it was, in that order; at most the first hundred thousand.
     pub fn bursts(&self) -> Vec<Burst> {
-        self.shared.record().bursts()
+        self.shared.record().bursts.clone()
     }
 
     /// How long ago the first connection was accepted; zero before.

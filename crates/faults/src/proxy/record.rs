@@ -3,9 +3,9 @@
 //!
 //! Round trips are counted by what came of what, and not by the clock: what a client sends has the number of the latest
 //! answer that had reached it, over any connection; an answer has one more than the latest request that had reached the
-//! server over its own. So requests that were sent at once share a round trip, however slow the machine is. The delay has
-//! to be long beside what the client needs to send its next request: what it sends late counts as sent after the answers
-//! that came meanwhile.
+//! server over its own. So requests that were sent at once share a round trip, however slow the machine is. The delay
+//! has to be long beside what the client needs to send its next request: what it sends late counts as sent after the
+//! answers that came meanwhile.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -124,8 +124,8 @@ pub struct FrameRecord {
 pub(super) struct Record {
     start: Instant,
     counts: BTreeMap<(Direction, Operation), u64>,
-    log: Vec<FrameRecord>,
-    bursts: Vec<Burst>,
+    pub(super) log: Vec<FrameRecord>,
+    pub(super) bursts: Vec<Burst>,
     /// The round trips of the latest answer that has reached a client.
     pub(super) answered: u32,
     first_opened: Option<Duration>,
@@ -156,10 +156,6 @@ impl Record {
         self.connections_ever - 1
     }
 
-    pub(super) fn closed(&mut self) {
-        self.connections -= 1;
-    }
-
     pub(super) fn since_start(&self) -> Duration {
         self.start.elapsed()
     }
@@ -179,10 +175,6 @@ impl Record {
         }
     }
 
-    pub(super) fn bursts(&self) -> Vec<Burst> {
-        self.bursts.clone()
-    }
-
     pub(super) fn count(&mut self, direction: Direction, operation: Operation) {
         *self.counts.entry((direction, operation)).or_default() += 1;
     }
@@ -196,10 +188,6 @@ impl Record {
     pub(super) fn counts(&self, direction: Direction) -> BTreeMap<Operation, u64> {
         let of_direction = self.counts.iter().filter(|((found, _), _)| *found == direction);
         of_direction.map(|((_, operation), count)| (*operation, *count)).collect()
-    }
-
-    pub(super) fn log(&self) -> Vec<FrameRecord> {
-        self.log.clone()
     }
 
     pub(super) fn clear(&mut self) {

@@ -1,5 +1,5 @@
-//! Several servers: a master with replicas, and the sentinels that agree on a new master; and masters that share the keys
-//! by their slots.
+//! Several servers: a master with replicas, and the sentinels that agree on a new master; and masters that share the
+//! keys by their slots.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

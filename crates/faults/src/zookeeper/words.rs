@@ -1,4 +1,4 @@
-//! What a server says about itself, by four-letter words: Apache's, or any other server that answers them.
+//! Four-letter words: what Apache's server, or any other that answers them, says about itself.
 
 use std::net::SocketAddr;
 

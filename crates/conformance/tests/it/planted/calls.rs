@@ -1,6 +1,6 @@
-//! Calls that do harm or tell what is not so: examinations and remnants, joins and withdrawals that take effect at another
-//! time than that at which they were made or in part, requests that do not check their contender, and standings that
-//! believe too much.
+//! Calls that do harm or tell what is not so: examinations and remnants, joins and withdrawals that take effect at
+//! another time than that at which they were made or in part, requests that do not check their contender, and standings
+//! that believe too much.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
