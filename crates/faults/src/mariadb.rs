@@ -77,13 +77,13 @@ pub struct Own {
 }
 
 impl Setup {
-    /// It keeps the log that a [replica](super::Server::replica) needs.
+    /// It keeps the log that a [replica](Server::replica) needs.
     pub fn replicated(mut self) -> Self {
         self.own.is_replicated = true;
         self
     }
 
-    /// The only node of a cluster of Galera; needs [`galera_availability`](super::galera_availability).
+    /// The only node of a cluster of Galera; needs [`galera_availability`].
     pub fn galera(mut self) -> Self {
         self.own.is_galera = true;
         self.ground.leaves_idle_class = true;
@@ -235,7 +235,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// This server was not set up as [replicated](super::Setup::replicated); or the replica ended or did not receive
+    /// This server was not set up as [replicated](Setup::replicated); or the replica ended or did not receive
     /// within two minutes; the error ends with its log.
     pub async fn replica(&self) -> Result<Self> {
         let replica = self.setup.clone().setting("read-only", "ON").start().await?;

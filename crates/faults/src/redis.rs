@@ -161,7 +161,7 @@ impl Setup {
         self
     }
 
-    /// A clock that can be moved, see [`Server::move_clock`]; needs [`clock_availability`](super::clock_availability).
+    /// A clock that can be moved, see [`Server::move_clock`]; needs [`clock_availability`].
     pub fn movable_clock(mut self) -> Self {
         self.ground.has_clock = true;
         self
