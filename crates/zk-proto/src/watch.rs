@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
-use crate::message::{AddWatchMode, ErrorCode, EventKind, Request, SetWatches, WatcherEvent, WatcherKind};
+use crate::message::{AddWatchMode, ErrorCode, SetWatches, WatchEventKind, WatcherEvent, WatcherKind, ZkRequest};
 
 /// How many watches one session may have, asked for or set: some hundred mebibytes of them.
 pub const WATCHES_MAX: usize = 1 << 20;
@@ -68,14 +68,14 @@ impl WatchId {
 
 impl WatchWish {
     /// What kind of watch a request asks for, if any, and on which path.
-    pub fn of(request: &Request) -> Option<(Self, &str)> {
+    pub fn of(request: &ZkRequest) -> Option<(Self, &str)> {
         match request {
-            Request::GetData { path, watch: true } => Some((Self::Data, path)),
-            Request::Exists { path, watch: true } => Some((Self::Existence, path)),
-            Request::GetChildren { path, watch: true } | Request::GetChildren2 { path, watch: true } => {
+            ZkRequest::GetData { path, watch: true } => Some((Self::Data, path)),
+            ZkRequest::Exists { path, watch: true } => Some((Self::Existence, path)),
+            ZkRequest::GetChildren { path, watch: true } | ZkRequest::GetChildren2 { path, watch: true } => {
                 Some((Self::Children, path))
             }
-            Request::AddWatch { path, mode } => Some((Self::from(*mode), path)),
+            ZkRequest::AddWatch { path, mode } => Some((Self::from(*mode), path)),
             _ => None,
         }
     }
@@ -304,15 +304,15 @@ enum Family {
 
 impl Family {
     /// Whether an event on the watched path itself is for watches of this family, as Apache's client sorts them.
-    const fn hears(self, kind: EventKind) -> bool {
+    const fn hears(self, kind: WatchEventKind) -> bool {
         match kind {
-            EventKind::NodeCreated | EventKind::NodeDataChanged => !matches!(self, Self::Child),
-            EventKind::NodeDeleted => true,
-            EventKind::NodeChildrenChanged => matches!(self, Self::Child | Self::Persistent),
-            EventKind::None
-            | EventKind::DataWatchRemoved
-            | EventKind::ChildWatchRemoved
-            | EventKind::PersistentWatchRemoved => false,
+            WatchEventKind::NodeCreated | WatchEventKind::NodeDataChanged => !matches!(self, Self::Child),
+            WatchEventKind::NodeDeleted => true,
+            WatchEventKind::NodeChildrenChanged => matches!(self, Self::Child | Self::Persistent),
+            WatchEventKind::None
+            | WatchEventKind::DataWatchRemoved
+            | WatchEventKind::ChildWatchRemoved
+            | WatchEventKind::PersistentWatchRemoved => false,
         }
     }
 
@@ -386,7 +386,7 @@ impl PathWatches {
     }
 
     /// The watches that an event on this path reaches; one-shot watches among them are taken out.
-    fn fire(&mut self, event: EventKind, fired: &mut Vec<WatchId>) {
+    fn fire(&mut self, event: WatchEventKind, fired: &mut Vec<WatchId>) {
         self.watches.retain(|watch| {
             let Some(family) = watch.family.filter(|family| family.hears(event)) else {
                 return true;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use lockkeeper_zk_proto::message::{AddWatchMode, EventKind, WatcherKind};
+use lockkeeper_zk_proto::message::{AddWatchMode, WatchEventKind, WatcherKind};
 
 use crate::session::ConnectionId;
 use crate::tree::{TreeChange, split_parent};
@@ -17,7 +17,7 @@ pub(crate) struct ServerWatches {
 /// An event and the connections it is for, in order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct FiredWatches<'a> {
-    pub(crate) kind: EventKind,
+    pub(crate) kind: WatchEventKind,
     pub(crate) path: &'a str,
     pub(crate) connections: BTreeSet<ConnectionId>,
 }
@@ -94,23 +94,23 @@ impl ServerWatches {
         };
         match change {
             TreeChange::Create { path, .. } => {
-                send(EventKind::NodeCreated, path, self.data.trigger(path, true));
+                send(WatchEventKind::NodeCreated, path, self.data.trigger(path, true));
                 if let Some((parent, _)) = split_parent(path) {
-                    send(EventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
+                    send(WatchEventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
                 }
             }
             TreeChange::Delete { path } => {
                 let told = self.data.trigger(path, true);
                 let mut others = self.children.trigger(path, true);
                 others.retain(|connection| !told.contains(connection));
-                send(EventKind::NodeDeleted, path, told);
-                send(EventKind::NodeDeleted, path, others);
+                send(WatchEventKind::NodeDeleted, path, told);
+                send(WatchEventKind::NodeDeleted, path, others);
                 if let Some((parent, _)) = split_parent(path) {
-                    send(EventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
+                    send(WatchEventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
                 }
             }
             TreeChange::SetData { path, .. } => {
-                send(EventKind::NodeDataChanged, path, self.data.trigger(path, true));
+                send(WatchEventKind::NodeDataChanged, path, self.data.trigger(path, true));
             }
             TreeChange::SetAccess { .. } | TreeChange::OpenSession { .. } | TreeChange::CloseSession { .. } => (),
         }
@@ -308,7 +308,7 @@ mod tests {
         TreeChange::Delete { path: path.into() }
     }
 
-    fn fired(watches: &mut ServerWatches, change: &TreeChange) -> Vec<(EventKind, String, Vec<ConnectionId>)> {
+    fn fired(watches: &mut ServerWatches, change: &TreeChange) -> Vec<(WatchEventKind, String, Vec<ConnectionId>)> {
         let mut all = Vec::new();
         watches.fire(change, |fired| {
             all.push((fired.kind, fired.path.to_owned(), fired.connections.into_iter().collect()));
@@ -326,9 +326,9 @@ mod tests {
         assert_eq!(
             fired(&mut watches, &delete("/a")),
             [
-                (EventKind::NodeDeleted, "/a".into(), vec![ONE]),
-                (EventKind::NodeDeleted, "/a".into(), vec![TWO]),
-                (EventKind::NodeChildrenChanged, "/".into(), vec![TWO]),
+                (WatchEventKind::NodeDeleted, "/a".into(), vec![ONE]),
+                (WatchEventKind::NodeDeleted, "/a".into(), vec![TWO]),
+                (WatchEventKind::NodeChildrenChanged, "/".into(), vec![TWO]),
             ]
         );
         assert_eq!(watches.len(), 0);
@@ -339,7 +339,10 @@ mod tests {
         let mut watches = ServerWatches::default();
         watches.add("/a", ONE, AddWatchMode::PersistentRecursive);
         for _ in 0..2 {
-            assert_eq!(fired(&mut watches, &delete("/a/b/c")), [(EventKind::NodeDeleted, "/a/b/c".into(), vec![ONE])]);
+            assert_eq!(
+                fired(&mut watches, &delete("/a/b/c")),
+                [(WatchEventKind::NodeDeleted, "/a/b/c".into(), vec![ONE])]
+            );
         }
         assert_eq!(fired(&mut watches, &delete("/ab")), []);
     }

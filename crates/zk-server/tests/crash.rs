@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
 use lockkeeper_faults::{figures, long};
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, OpCode, ZkRequest, ZkResponse};
 use lockkeeper_zk_server::EmbeddedServer;
 
 use crate::client::{Client, Session};
@@ -105,9 +105,9 @@ fn check(
     zxid: &mut i64,
 ) -> BTreeSet<String> {
     let mut client = connect(address).expect("it serves");
-    client.send(&[Request::GetChildren { path: "/".into(), watch: false }]);
+    client.send(&[ZkRequest::GetChildren { path: "/".into(), watch: false }]);
     let (header, answer) = client.answer(OpCode::GetChildren).unwrap();
-    let Ok(Response::GetChildren { children }) = answer else {
+    let Ok(ZkResponse::GetChildren { children }) = answer else {
         panic!("{answer:?}");
     };
     let found: BTreeSet<_> = children.into_iter().filter(|name| name != "zookeeper").collect();
@@ -128,11 +128,11 @@ fn connect(address: SocketAddr) -> Option<Client> {
 /// How many nodes there are at the top, asked by a separate client; none if the server is gone.
 fn count_of(address: SocketAddr) -> usize {
     let answer = connect(address).and_then(|mut client| {
-        client.send(&[Request::GetAllChildrenNumber { path: "/".into() }]);
+        client.send(&[ZkRequest::GetAllChildrenNumber { path: "/".into() }]);
         client.answer(OpCode::GetAllChildrenNumber)
     });
     match answer {
-        Some((_, Ok(Response::GetAllChildrenNumber { total }))) => total as usize - 3,
+        Some((_, Ok(ZkResponse::GetAllChildrenNumber { total }))) => total as usize - 3,
         _ => usize::MAX,
     }
 }
@@ -147,7 +147,7 @@ fn write_until_killed(address: SocketAddr, turn: u32, writer: usize) -> (BTreeSe
         let names: Vec<_> = (0..PIPELINED).map(|number| format!("t{turn}-w{writer}-{round}-{number}")).collect();
         let create = |name: &String| {
             let (path, data) = (format!("/{name}"), Some(Bytes::from(name.clone())));
-            Request::Create(Create { path, data, acl: vec![Acl::open()], mode: CreateMode::Persistent })
+            ZkRequest::Create(Create { path, data, acl: vec![Acl::open()], mode: CreateMode::Persistent })
         };
         asked.extend(names.iter().cloned());
         client.send(&names.iter().map(create).collect::<Vec<_>>());

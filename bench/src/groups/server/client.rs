@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    Acl, ConnectRequest, Create, CreateMode, ErrorCode, ReadOnlyFlag, ReplyHeader, Request, encode_request,
+    Acl, ConnectRequest, Create, CreateMode, ErrorCode, ReadOnlyFlag, ReplyHeader, ZkRequest, encode_request,
 };
 
 use crate::load::Stopwatch;
@@ -49,10 +49,10 @@ pub(super) fn operations_per_second(address: SocketAddr, load: Load, lasting: Du
 fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration) -> io::Result<f64> {
     let mut client = Client::open(address)?;
     let path = format!("/load-{number}");
-    let read = [Request::GetData { path: path.clone(), watch: false }];
+    let read = [ZkRequest::GetData { path: path.clone(), watch: false }];
     let written = |part: usize| {
         let path = format!("{path}-{part}");
-        [create(&path), Request::Delete { path, version: -1 }]
+        [create(&path), ZkRequest::Delete { path, version: -1 }]
     };
     let requests: Vec<_> = match load {
         Load::Writes => (0..PIPELINED / 2).flat_map(written).collect(),
@@ -71,14 +71,14 @@ fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration)
     }
     let rate = f64::from(answered) / watch.elapsed().as_secs_f64();
     if load == Load::Reads {
-        client.round(&encoded(&[Request::Delete { path, version: -1 }])?, 1)?;
+        client.round(&encoded(&[ZkRequest::Delete { path, version: -1 }])?, 1)?;
     }
-    client.round(&encoded(&[Request::CloseSession])?, 1)?;
+    client.round(&encoded(&[ZkRequest::CloseSession])?, 1)?;
     Ok(rate)
 }
 
-pub(super) fn create(path: &str) -> Request {
-    Request::Create(node(path.to_owned()))
+pub(super) fn create(path: &str) -> ZkRequest {
+    ZkRequest::Create(node(path.to_owned()))
 }
 
 pub(super) fn node(path: String) -> Create {
@@ -87,7 +87,7 @@ pub(super) fn node(path: String) -> Create {
 }
 
 /// The frames of these requests, one after the other.
-pub(super) fn encoded(requests: &[Request]) -> io::Result<Vec<u8>> {
+pub(super) fn encoded(requests: &[ZkRequest]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (xid, request) in (1..).zip(requests) {
         bytes.extend_from_slice(&encode_request(xid, request, FRAME_BYTES_MAX).map_err(io::Error::other)?);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper_zk_proto::message::{MultiOperation, Request};
+use lockkeeper_zk_proto::message::{MultiOperation, ZkRequest};
 
 use super::client::{Client, DATA_BYTES, create, encoded, node};
 use super::process::Server;
@@ -48,21 +48,21 @@ pub(super) fn costs(mut server: Server, effort: Effort) -> io::Result<Costs> {
 fn fill(address: SocketAddr, parents: usize) -> io::Result<()> {
     let mut client = Client::open(address)?;
     let parent = |number: usize| format!("/large-{number:03}");
-    let requests: Vec<Request> = (0..parents).map(|number| create(&parent(number))).collect();
+    let requests: Vec<ZkRequest> = (0..parents).map(|number| create(&parent(number))).collect();
     client.round(&encoded(&requests)?, parents)?;
     for number in 0..parents {
         let node = |at: usize| MultiOperation::Create(node(format!("{}/node-{at:06}", parent(number))));
-        let transaction = |first: usize| Request::Multi((first..first + NODES_PER_TRANSACTION).map(node).collect());
-        let requests: Vec<Request> = (0..NODES_PER_PARENT).step_by(NODES_PER_TRANSACTION).map(transaction).collect();
+        let transaction = |first: usize| ZkRequest::Multi((first..first + NODES_PER_TRANSACTION).map(node).collect());
+        let requests: Vec<ZkRequest> = (0..NODES_PER_PARENT).step_by(NODES_PER_TRANSACTION).map(transaction).collect();
         client.round(&encoded(&requests)?, requests.len())?;
     }
-    client.round(&encoded(&[Request::CloseSession])?, 1)
+    client.round(&encoded(&[ZkRequest::CloseSession])?, 1)
 }
 
 /// Times small writes, one after the other, while a large node is written again and again.
 fn timed_writes(address: SocketAddr, large_writes: u32) -> io::Result<(Duration, Duration)> {
     let set = |path: &str, bytes: usize| {
-        encoded(&[Request::SetData { path: path.to_owned(), data: Some(vec![2; bytes].into()), version: -1 }])
+        encoded(&[ZkRequest::SetData { path: path.to_owned(), data: Some(vec![2; bytes].into()), version: -1 }])
     };
     let connect = |path: &str| {
         let mut client = Client::open(address)?;

@@ -19,7 +19,7 @@ use crate::client::outbox::{Company, Open, RequestChange, SendRank, Unsent, pare
 use crate::client::session::ClientSession;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
-    Create, ErrorCode, MultiOperation, MultiResult, OpCode, ReplyHeader, Request, Response, decode_reply_body,
+    Create, ErrorCode, MultiOperation, MultiResult, OpCode, ReplyHeader, ZkRequest, ZkResponse, decode_reply_body,
     encode_request,
 };
 use crate::time::Timestamp;
@@ -30,7 +30,7 @@ const BODY_OFFSET: usize = 3 * size_of::<i32>();
 /// What becomes of one of several operations.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum OperationFate {
-    Done(Response),
+    Done(ZkResponse),
     Refused(ErrorCode),
     /// It had no effect, for another's fault.
     Again,
@@ -55,7 +55,7 @@ impl ClientSession {
         let made_path = create.as_ref().map(|create| create.path.as_str().into());
         let delete = |path: &str| MultiOperation::Delete { path: path.to_owned(), version: -1 };
         let operations = paths.into_iter().map(delete).chain(create.map(MultiOperation::Create2));
-        let request = Request::Multi(operations.collect());
+        let request = ZkRequest::Multi(operations.collect());
         let xid = self.mint_xid();
         let frame = encode_request(xid, &request, self.config.frame_bytes_max).ok()?;
         let mut deletions = Vec::with_capacity(count);
@@ -139,14 +139,14 @@ impl ClientSession {
         self.tell(creation.id, header, outcome);
     }
 
-    fn tell(&mut self, id: RequestId, header: ReplyHeader, outcome: Result<Response, RequestError>) {
+    fn tell(&mut self, id: RequestId, header: ReplyHeader, outcome: Result<ZkResponse, RequestError>) {
         let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch: None, outcome };
         self.events.push_back(SessionEvent::Reply(reply));
     }
 
     /// Puts a deletion that had no effect back, to be sent alone.
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
-        let request = Request::Delete { path: path.into(), version: -1 };
+        let request = ZkRequest::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
         self.outbox.push(id, Unsent { frame, open, change: RequestChange::Other }, SendRank::Deletion);
     }
@@ -161,8 +161,8 @@ impl ClientSession {
     pub(super) fn list_again(&mut self, id: RequestId, node: &str, open: Open) {
         let (path, watch) = (node.to_owned(), false);
         let request = match open.opcode {
-            OpCode::GetChildren2 => Request::GetChildren2 { path, watch },
-            _ => Request::GetChildren { path, watch },
+            OpCode::GetChildren2 => ZkRequest::GetChildren2 { path, watch },
+            _ => ZkRequest::GetChildren { path, watch },
         };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted before");
         let open = Open { is_outdated: false, ..open };
@@ -171,10 +171,10 @@ impl ClientSession {
 }
 
 /// Reads what has become of so many deletions, and of the creation behind them if there was one.
-fn fates_of(answer: Result<Response, ErrorCode>, deleted: usize, is_created: bool) -> Vec<OperationFate> {
+fn fates_of(answer: Result<ZkResponse, ErrorCode>, deleted: usize, is_created: bool) -> Vec<OperationFate> {
     let sent = deleted + usize::from(is_created);
     match answer {
-        Ok(Response::Multi(results)) if results.len() == sent => results.into_iter().map(fate_of).collect(),
+        Ok(ZkResponse::Multi(results)) if results.len() == sent => results.into_iter().map(fate_of).collect(),
         // It cannot be told which of them took effect.
         Ok(_) => vec![OperationFate::Refused(ErrorCode::RuntimeInconsistency); sent],
         // It is not said which of them was refused: alone, each is told so itself.
@@ -192,18 +192,18 @@ fn fate_of(result: MultiResult) -> OperationFate {
     match result {
         MultiResult::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency) => OperationFate::Again,
         MultiResult::Error(code) => OperationFate::Refused(code),
-        MultiResult::Delete => OperationFate::Done(Response::Done),
-        MultiResult::Create2 { path, stat } => OperationFate::Done(Response::Create2 { path, stat }),
+        MultiResult::Delete => OperationFate::Done(ZkResponse::Done),
+        MultiResult::Create2 { path, stat } => OperationFate::Done(ZkResponse::Create2 { path, stat }),
         // Without a Stat it is no answer to a creation alone.
-        other => OperationFate::Done(Response::Multi(vec![other])),
+        other => OperationFate::Done(ZkResponse::Multi(vec![other])),
     }
 }
 
 /// Reads what a frame of ours asks to make.
 fn creation_in(frame: &[u8]) -> Option<Create> {
     let body = Bytes::copy_from_slice(frame.get(BODY_OFFSET..)?);
-    match Request::decode(OpCode::Create2.code(), &mut Reader::new(body)) {
-        Ok(Request::Create2(create)) => Some(create),
+    match ZkRequest::decode(OpCode::Create2.code(), &mut Reader::new(body)) {
+        Ok(ZkRequest::Create2(create)) => Some(create),
         _ => None,
     }
 }

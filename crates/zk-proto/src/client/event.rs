@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::frame::FrameError;
 use crate::jute::DecodeError;
-use crate::message::{ErrorCode, RequestEffect, Response, WatcherEvent};
+use crate::message::{ErrorCode, RequestEffect, WatcherEvent, ZkResponse};
 use crate::watch::WatchId;
 
 /// Names a request of a session. Ids grow in the order of submission, which is the order of sending.
@@ -71,7 +71,7 @@ pub struct Reply {
     /// The watch that is set now, if the request asked for one and it is.
     pub watch: Option<WatchId>,
     /// What the server answered, or why there is no answer.
-    pub outcome: Result<Response, RequestError>,
+    pub outcome: Result<ZkResponse, RequestError>,
 }
 
 /// Tells of a watch event.

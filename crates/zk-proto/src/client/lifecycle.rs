@@ -15,7 +15,7 @@ use crate::client::session::{
     ClientSession, Closing, ControlFrame, Handshake, Online, SessionCredentials, SessionPhase,
 };
 use crate::frame::Deframer;
-use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_SET_WATCHES, encode_request};
+use crate::message::{ConnectRequest, ReadOnlyFlag, XID_SET_WATCHES, ZkRequest, encode_request};
 use crate::time::Timestamp;
 
 /// The password of a new session, as all clients send it: ZooKeeper 3.4 fills it in place, and never answers one that
@@ -138,7 +138,7 @@ impl ClientSession {
     fn encode_restores(&self) -> Vec<ControlFrame> {
         let frame_bytes_max = self.config.frame_bytes_max;
         let encode = |watches| {
-            let request = Request::SetWatches(watches);
+            let request = ZkRequest::SetWatches(watches);
             let frame = encode_request(XID_SET_WATCHES, &request, frame_bytes_max);
             ControlFrame::Restore(frame.expect("watches that do not fit were refused"), request.opcode())
         };

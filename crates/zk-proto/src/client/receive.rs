@@ -14,8 +14,8 @@ use crate::client::session::{ClientSession, SessionCredentials, SessionPhase};
 use crate::frame::FrameError;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
-    ConnectResponse, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, RequestEffect, Response, WatcherEvent, XID_AUTH,
-    XID_NOTIFICATION, XID_PING, decode_reply_body,
+    ConnectResponse, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, RequestEffect, WatcherEvent, XID_AUTH,
+    XID_NOTIFICATION, XID_PING, ZkResponse, decode_reply_body,
 };
 use crate::time::Timestamp;
 
@@ -126,7 +126,7 @@ impl ClientSession {
             return Ok(());
         }
         if let Some(id) = self.auths.get_mut(sent.index).and_then(|auth| auth.untold.take()) {
-            let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch: None, outcome: Ok(Response::Done) };
+            let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch: None, outcome: Ok(ZkResponse::Done) };
             self.events.push_back(SessionEvent::Reply(reply));
         }
         Ok(())

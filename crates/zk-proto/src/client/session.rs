@@ -12,7 +12,7 @@ use crate::client::event::{ConnectionEpoch, RequestId, SessionEvent, SessionLoss
 use crate::client::in_flight::{InFlight, ListLengths};
 use crate::client::outbox::{Aside, Audience, RequestQueue, SendRank, Unsent};
 use crate::frame::{Deframer, FrameError};
-use crate::message::{Auth, OpCode, Request, WatcherKind, XID_AUTH, XID_FIRST, encode_request};
+use crate::message::{Auth, OpCode, WatcherKind, XID_AUTH, XID_FIRST, ZkRequest, encode_request};
 use crate::time::Timestamp;
 use crate::watch::{WatchId, WatchRegistry};
 
@@ -313,7 +313,7 @@ impl ClientSession {
 
     /// Queues the request that ends the session, behind all others.
     pub(super) fn push_close(&mut self) {
-        let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
+        let frame = encode_request(0, &ZkRequest::CloseSession, self.config.frame_bytes_max);
         let frame = frame.expect("a bare header fits into any frame");
         let id = self.mint_id();
         self.outbox.push(id, Unsent::own(frame, OpCode::CloseSession, Aside::Close), SendRank::InTurn);
@@ -321,7 +321,7 @@ impl ClientSession {
 
     /// Queues the removal of a forgotten watch; skips it if there is no room, since a stray event does no harm.
     fn push_removal(&mut self, path: String, kind: WatcherKind) {
-        let request = Request::RemoveWatches { path: path.clone(), kind };
+        let request = ZkRequest::RemoveWatches { path: path.clone(), kind };
         let Ok(frame) = encode_request(0, &request, self.config.frame_bytes_max) else {
             return;
         };
@@ -335,7 +335,7 @@ impl ClientSession {
 }
 
 pub(super) fn encode_auth(auth: &Auth, frame_bytes_max: usize) -> Result<BytesMut, FrameError> {
-    encode_request(XID_AUTH, &Request::Auth(auth.clone()), frame_bytes_max)
+    encode_request(XID_AUTH, &ZkRequest::Auth(auth.clone()), frame_bytes_max)
 }
 
 impl SessionState {

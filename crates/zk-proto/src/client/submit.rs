@@ -4,7 +4,7 @@ use crate::client::event::{RequestId, SubmitError};
 use crate::client::outbox::{Aside, Audience, Company, Open, RequestChange, SendRank, Unsent, parent_of};
 use crate::client::session::ClientSession;
 use crate::frame::{FrameError, build_frame};
-use crate::message::{MultiOperation, OpCode, Request, encode_request};
+use crate::message::{MultiOperation, OpCode, ZkRequest, encode_request};
 use crate::time::Timestamp;
 use crate::watch::WatchWish;
 
@@ -23,22 +23,22 @@ impl ClientSession {
     ///
     /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many; so do the
     /// other ways to submit one.
-    pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
+    pub fn submit(&mut self, request: &ZkRequest, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
         self.enter(request, deadline, SendRank::InTurn, Company::Alone)
     }
 
-    /// Submits a request as [`submit`](Self::submit) does. If it is a [`Request::Create2`] and next behind
+    /// Submits a request as [`submit`](Self::submit) does. If it is a [`ZkRequest::Create2`] and next behind
     /// [deletions](Self::submit_deletion) that wait, it is part of their transaction, at most one a transaction: the
     /// server then writes once for all. Not if another creation below the same node waits behind it, or is unanswered
     /// in such a transaction: those below one node are made in the order in which they were submitted, also if a
     /// deletion is refused, and so one that comes later waits for the answer.
     ///
     /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
-    /// [`Response::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
+    /// [`ZkResponse::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
     /// more, alone, before all that was submitted after it and not sent, unless it was given up at its deadline.
     pub fn submit_creation(
         &mut self,
-        request: &Request,
+        request: &ZkRequest,
         deadline: Option<Timestamp>,
     ) -> Result<RequestId, SubmitError> {
         self.enter(request, deadline, SendRank::InTurn, Company::Deletions)
@@ -47,7 +47,7 @@ impl ClientSession {
     /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: for a
     /// write that proves the session in time under any load. At most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may
     /// wait this way.
-    pub fn submit_ahead(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
+    pub fn submit_ahead(&mut self, request: &ZkRequest, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
         self.enter(request, deadline, SendRank::Ahead, Company::Alone)
     }
 
@@ -58,7 +58,7 @@ impl ClientSession {
     /// Each is answered as if it had been alone, and a list without a watch that was sent behind it shows none of them.
     pub fn submit_deletion(&mut self, path: &str) -> Result<RequestId, SubmitError> {
         self.enter(
-            &Request::Delete { path: path.to_owned(), version: -1 },
+            &ZkRequest::Delete { path: path.to_owned(), version: -1 },
             None,
             SendRank::Deletion,
             Company::Deletions,
@@ -67,7 +67,7 @@ impl ClientSession {
 
     fn enter(
         &mut self,
-        request: &Request,
+        request: &ZkRequest,
         deadline: Option<Timestamp>,
         rank: SendRank,
         company: Company,
@@ -93,14 +93,14 @@ impl ClientSession {
                 self.watches.ask(id.watch(), wish, path).map_err(|_| SubmitError::TooMany)?;
                 Aside::Watch
             }
-            (None, Request::RemoveWatches { path, kind }) => {
+            (None, ZkRequest::RemoveWatches { path, kind }) => {
                 Aside::Removal { path: path.clone(), kind: *kind, audience: Audience::Caller }
             }
             (None, _) => Aside::Nothing,
         };
         self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
         let lists = match request {
-            Request::GetChildren { path, .. } | Request::GetChildren2 { path, .. } => Some(path.as_str().into()),
+            ZkRequest::GetChildren { path, .. } | ZkRequest::GetChildren2 { path, .. } => Some(path.as_str().into()),
             _ => None,
         };
         let change = change_of(request, company);
@@ -151,13 +151,13 @@ fn check_restorable(path: &str, frame_bytes_max: usize) -> Result<(), FrameError
 }
 
 /// Reads what a request changes. Of a transaction that makes nodes, all are made below one.
-fn change_of(request: &Request, company: Company) -> RequestChange {
+fn change_of(request: &ZkRequest, company: Company) -> RequestChange {
     let makes = |path: &str, company| RequestChange::Makes { below: parent_of(path).into(), company };
     match request {
-        Request::Delete { path, .. } if company == Company::Deletions => RequestChange::Deletes(path.as_str().into()),
-        Request::Create2(create) => makes(&create.path, company),
-        Request::Create(create) => makes(&create.path, Company::Alone),
-        Request::Multi(operations) => {
+        ZkRequest::Delete { path, .. } if company == Company::Deletions => RequestChange::Deletes(path.as_str().into()),
+        ZkRequest::Create2(create) => makes(&create.path, company),
+        ZkRequest::Create(create) => makes(&create.path, Company::Alone),
+        ZkRequest::Multi(operations) => {
             let made = operations.iter().find_map(|operation| match operation {
                 MultiOperation::Create(create) | MultiOperation::Create2(create) => Some(create.path.as_str()),
                 _ => None,

@@ -7,7 +7,7 @@ use crate::client::config::{SessionConfig, TRANSMIT_BYTES_MAX};
 use crate::client::in_flight::{SentAuth, SentRequest};
 use crate::client::outbox::{SendRank, Unsent};
 use crate::client::session::{ClientSession, Closing, ControlFrame, Online, SessionPhase, encode_auth};
-use crate::message::{Request, XID_PING, XID_SET_WATCHES, encode_request};
+use crate::message::{XID_PING, XID_SET_WATCHES, ZkRequest, encode_request};
 use crate::time::Timestamp;
 
 /// Where the xid stands in a frame: behind the length.
@@ -71,7 +71,7 @@ impl ClientSession {
             farewell.extend_from_slice(&frame);
         }
         if self.closing == Closing::No || self.queued() > 0 {
-            let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
+            let frame = encode_request(0, &ZkRequest::CloseSession, self.config.frame_bytes_max);
             farewell.extend_from_slice(&frame.expect("a bare header fits into any frame"));
         }
         self.closing = Closing::Asked;
@@ -136,7 +136,7 @@ impl ClientSession {
             ControlFrame::Ping => {
                 *ping_waits_since = None;
                 self.in_flight.pings.push_back(now);
-                let ping = encode_request(XID_PING, &Request::Ping, frame_bytes_max);
+                let ping = encode_request(XID_PING, &ZkRequest::Ping, frame_bytes_max);
                 Some(ping.expect("a bare header fits into any frame"))
             }
         }

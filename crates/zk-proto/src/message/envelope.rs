@@ -6,8 +6,8 @@ use crate::frame::{FrameError, build_frame};
 use crate::jute::{DecodeError, Reader, Writer};
 use crate::message::error_code::ErrorCode;
 use crate::message::opcode::OpCode;
-use crate::message::request::Request;
-use crate::message::response::Response;
+use crate::message::request::ZkRequest;
+use crate::message::response::ZkResponse;
 use crate::message::watch::WatcherEvent;
 
 /// The xid in the header of a watch event.
@@ -64,7 +64,7 @@ impl ReplyHeader {
 }
 
 /// Encodes a request as a whole frame.
-pub fn encode_request(xid: i32, request: &Request, length_max: usize) -> Result<BytesMut, FrameError> {
+pub fn encode_request(xid: i32, request: &ZkRequest, length_max: usize) -> Result<BytesMut, FrameError> {
     build_frame(length_max, |writer| {
         writer.i32(xid);
         writer.i32(request.opcode().code());
@@ -78,16 +78,16 @@ pub fn encode_request(xid: i32, request: &Request, length_max: usize) -> Result<
 ///
 /// The outer error says that there is not even a header. The inner one says why the request itself cannot be read; the
 /// server can answer it under the header's xid.
-pub fn decode_request(frame: Bytes) -> Result<(RequestHeader, Result<Request, DecodeError>), DecodeError> {
+pub fn decode_request(frame: Bytes) -> Result<(RequestHeader, Result<ZkRequest, DecodeError>), DecodeError> {
     let mut reader = Reader::new(frame);
     let header = RequestHeader::decode(&mut reader)?;
-    Ok((header, Request::decode(header.code, &mut reader)))
+    Ok((header, ZkRequest::decode(header.code, &mut reader)))
 }
 
 /// Encodes a reply as a whole frame; `None` for `response` when the header says it all.
 pub fn encode_reply(
     header: ReplyHeader,
-    response: Option<&Response>,
+    response: Option<&ZkResponse>,
     length_max: usize,
 ) -> Result<BytesMut, FrameError> {
     build_frame(length_max, |writer| {
@@ -113,9 +113,9 @@ pub fn decode_reply_body(
     header: ReplyHeader,
     opcode: OpCode,
     reader: &mut Reader,
-) -> Result<Result<Response, ErrorCode>, DecodeError> {
+) -> Result<Result<ZkResponse, ErrorCode>, DecodeError> {
     match header.error {
-        ErrorCode::Ok => Response::decode(opcode, reader).map(Ok),
+        ErrorCode::Ok => ZkResponse::decode(opcode, reader).map(Ok),
         error => Ok(Err(error)),
     }
 }

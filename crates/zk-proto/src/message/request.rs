@@ -26,7 +26,7 @@ pub struct Auth {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
-pub enum Request {
+pub enum ZkRequest {
     /// Creates a node; answers its path.
     Create(Create),
     /// Creates a node; answers its path and Stat.
@@ -79,7 +79,7 @@ pub enum Request {
     CloseSession,
 }
 
-impl Request {
+impl ZkRequest {
     /// The operation it asks for.
     pub fn opcode(&self) -> OpCode {
         match self {

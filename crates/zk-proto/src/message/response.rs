@@ -20,7 +20,7 @@ pub struct ClientInfo {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
-pub enum Response {
+pub enum ZkResponse {
     /// Answers what has nothing to tell: ping, delete, auth, the watch requests, closeSession.
     Done,
     /// Answers create.
@@ -56,7 +56,7 @@ impl ClientInfo {
     const ENCODED_BYTES_MIN: usize = 8;
 }
 
-impl Response {
+impl ZkResponse {
     /// Writes the body, without the header.
     pub fn encode(&self, writer: &mut Writer) {
         match self {

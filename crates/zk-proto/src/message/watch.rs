@@ -7,7 +7,7 @@ use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
 #[repr(i32)]
 #[expect(missing_docs, reason = "each is the protocol's own word for the event")]
 #[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
-pub enum EventKind {
+pub enum WatchEventKind {
     /// Nothing happened to a node; the event is about the session.
     None = -1,
     NodeCreated = 1,
@@ -19,7 +19,7 @@ pub enum EventKind {
     PersistentWatchRemoved = 7,
 }
 
-impl EventKind {
+impl WatchEventKind {
     const ALL: [Self; 8] = [
         Self::None,
         Self::NodeCreated,
@@ -49,14 +49,14 @@ const SYNC_CONNECTED: i32 = 3;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WatcherEvent {
     /// What happened.
-    pub kind: EventKind,
+    pub kind: WatchEventKind,
     /// The node it happened to; empty for events about the session.
     pub path: String,
 }
 
 impl WatcherEvent {
     /// An event about a node.
-    pub fn new(kind: EventKind, path: impl Into<String>) -> Self {
+    pub fn new(kind: WatchEventKind, path: impl Into<String>) -> Self {
         Self { kind, path: path.into() }
     }
 
@@ -69,7 +69,7 @@ impl WatcherEvent {
 
     /// Reads it.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let kind = known(reader, "event type", EventKind::from_code)?;
+        let kind = known(reader, "event type", WatchEventKind::from_code)?;
         reader.i32("event state")?;
         Ok(Self { kind, path: reader.string_or_empty("path")? })
     }

@@ -53,12 +53,12 @@ fn a_handshake_answered() {
 
 #[test]
 fn a_ping_is_a_bare_header() {
-    assert_eq!(encode_request(XID_PING, &Request::Ping, MAX).unwrap(), hex("00 00 00 08  ff ff ff fe  00 00 00 0b"));
+    assert_eq!(encode_request(XID_PING, &ZkRequest::Ping, MAX).unwrap(), hex("00 00 00 08  ff ff ff fe  00 00 00 0b"));
 }
 
 #[test]
 fn a_create_of_an_ephemeral_sequential_node() {
-    let request = Request::Create2(Create {
+    let request = ZkRequest::Create2(Create {
         path: "/l/x-".into(),
         data: Some(Bytes::from_static(b"me")),
         acl: vec![Acl::open()],
@@ -78,7 +78,7 @@ fn a_create_of_an_ephemeral_sequential_node() {
 
 #[test]
 fn a_proof_write() {
-    let request = Request::Multi(vec![MultiOperation::Check { path: "/a".into(), version: -1 }]);
+    let request = ZkRequest::Multi(vec![MultiOperation::Check { path: "/a".into(), version: -1 }]);
     let expected = hex("00 00 00 24
         00 00 00 01  00 00 00 0e             | xid 1, multi
         00 00 00 0d  00  ff ff ff ff         | check follows
@@ -99,13 +99,13 @@ fn a_failed_transaction_names_the_operation_to_blame() {
     assert_eq!(header, ReplyHeader { xid: 1, zxid: 9, error: ErrorCode::Ok });
     let response = decode_reply_body(header, OpCode::Multi, &mut reader).unwrap().unwrap();
     let errors = [ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
-    assert_eq!(response, Response::Multi(errors.to_vec()));
+    assert_eq!(response, ZkResponse::Multi(errors.to_vec()));
     assert_eq!(body(&encode_reply(header, Some(&response), MAX).unwrap()), bytes);
 }
 
 #[test]
 fn an_event_of_a_deleted_node() {
-    let event = WatcherEvent::new(EventKind::NodeDeleted, "/a");
+    let event = WatcherEvent::new(WatchEventKind::NodeDeleted, "/a");
     let expected = hex("00 00 00 1e
         ff ff ff ff  ff ff ff ff ff ff ff ff  00 00 00 00
         00 00 00 02  00 00 00 03  00 00 00 02  2f 61");
@@ -120,9 +120,9 @@ fn watches_without_persistent_ones_go_out_in_the_form_every_server_knows() {
         00 00 00 00 00 00 00 05
         00 00 00 01  00 00 00 02 2f 61
         00 00 00 00  00 00 00 00");
-    assert_eq!(encode_request(XID_SET_WATCHES, &Request::SetWatches(watches.clone()), MAX).unwrap(), expected);
+    assert_eq!(encode_request(XID_SET_WATCHES, &ZkRequest::SetWatches(watches.clone()), MAX).unwrap(), expected);
     watches.persistent.push("/p".into());
-    assert_eq!(Request::SetWatches(watches).opcode(), OpCode::SetWatches2);
+    assert_eq!(ZkRequest::SetWatches(watches).opcode(), OpCode::SetWatches2);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn every_truncation_of_a_handshake_is_an_error_but_that_of_the_flag() {
 }
 
 fn kind_of(code: i32, bytes: &'static [u8]) -> DecodeErrorKind {
-    Request::decode(code, &mut Reader::new(Bytes::from_static(bytes))).unwrap_err().kind()
+    ZkRequest::decode(code, &mut Reader::new(Bytes::from_static(bytes))).unwrap_err().kind()
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn the_handshake_survives_encoding() {
 #[test]
 fn a_message_beyond_the_maximum_is_refused_before_it_is_sent() {
     let data = Some(Bytes::from(vec![0; 64]));
-    let request = Request::SetData { path: "/a".into(), data, version: -1 };
+    let request = ZkRequest::SetData { path: "/a".into(), data, version: -1 };
     let error = encode_request(1, &request, 64).unwrap_err();
     assert_eq!((error.length(), error.length_max()), (8 + 6 + 68 + 4, 64));
 }

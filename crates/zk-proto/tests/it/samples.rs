@@ -55,8 +55,8 @@ fn operations() -> Vec<MultiOperation> {
     all
 }
 
-pub(crate) fn requests() -> Vec<Request> {
-    use Request::*;
+pub(crate) fn requests() -> Vec<ZkRequest> {
+    use ZkRequest::*;
     let mut all = vec![Ping, WhoAmI, CloseSession, Multi(Vec::new()), Multi(operations()), MultiRead(Vec::new())];
     for create in creates() {
         all.extend([Create(create.clone()), Create2(create.clone()), CreateContainer(create.clone())]);
@@ -93,8 +93,8 @@ pub(crate) fn requests() -> Vec<Request> {
     all
 }
 
-pub(crate) fn responses() -> Vec<(OpCode, Response)> {
-    use Response::*;
+pub(crate) fn responses() -> Vec<(OpCode, ZkResponse)> {
+    use ZkResponse::*;
     let (path, stat) = ("/häuser/日本".to_owned(), STAT);
     let results = vec![
         MultiResult::Create { path: path.clone() },
@@ -136,7 +136,7 @@ pub(crate) fn responses() -> Vec<(OpCode, Response)> {
 }
 
 pub(crate) fn events() -> Vec<WatcherEvent> {
-    let kinds = (-1..8).filter_map(EventKind::from_code);
+    let kinds = (-1..8).filter_map(WatchEventKind::from_code);
     kinds.flat_map(|kind| PATHS.map(|path| WatcherEvent::new(kind, path))).collect()
 }
 

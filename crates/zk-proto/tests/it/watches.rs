@@ -1,6 +1,6 @@
 //! Tests of watches: which of them an event ends, what is set again, and what may be removed at the server.
 
-use lockkeeper_zk_proto::message::{ErrorCode, EventKind, SetWatches, WatcherEvent, WatcherKind};
+use lockkeeper_zk_proto::message::{ErrorCode, SetWatches, WatchEventKind, WatcherEvent, WatcherKind};
 use lockkeeper_zk_proto::watch::{RESTORE_BYTES_MAX, WatchId, WatchRegistry, WatchWish};
 
 /// Watches set in a registry, numbered from 1.
@@ -24,7 +24,7 @@ impl Watches {
         id
     }
 
-    fn fire(&mut self, kind: EventKind, path: &str) -> Vec<u64> {
+    fn fire(&mut self, kind: WatchEventKind, path: &str) -> Vec<u64> {
         self.registry.fire(&WatcherEvent::new(kind, path)).into_iter().map(WatchId::number).collect()
     }
 }
@@ -44,12 +44,12 @@ fn one_of_each() -> Watches {
 #[test]
 fn each_event_reaches_the_watches_apache_sorts_it_to() {
     for (kind, heard) in [
-        (EventKind::NodeCreated, vec![1, 2, 4, 5]),
-        (EventKind::NodeDataChanged, vec![1, 2, 4, 5]),
-        (EventKind::NodeDeleted, vec![1, 2, 3, 4, 5]),
-        (EventKind::NodeChildrenChanged, vec![3, 4]),
-        (EventKind::DataWatchRemoved, vec![]),
-        (EventKind::None, vec![]),
+        (WatchEventKind::NodeCreated, vec![1, 2, 4, 5]),
+        (WatchEventKind::NodeDataChanged, vec![1, 2, 4, 5]),
+        (WatchEventKind::NodeDeleted, vec![1, 2, 3, 4, 5]),
+        (WatchEventKind::NodeChildrenChanged, vec![3, 4]),
+        (WatchEventKind::DataWatchRemoved, vec![]),
+        (WatchEventKind::None, vec![]),
     ] {
         assert_eq!(one_of_each().fire(kind, "/a"), heard, "{kind:?}");
     }
@@ -58,8 +58,8 @@ fn each_event_reaches_the_watches_apache_sorts_it_to() {
 #[test]
 fn one_shot_watches_fire_once_and_persistent_ones_again() {
     let mut watches = one_of_each();
-    watches.fire(EventKind::NodeDeleted, "/a");
-    assert_eq!(watches.fire(EventKind::NodeDeleted, "/a"), [4, 5]);
+    watches.fire(WatchEventKind::NodeDeleted, "/a");
+    assert_eq!(watches.fire(WatchEventKind::NodeDeleted, "/a"), [4, 5]);
     assert_eq!(watches.registry.len(), 2);
 }
 
@@ -68,12 +68,12 @@ fn a_recursive_watch_sees_everything_below_but_sets_of_children() {
     let mut watches = Watches::default();
     watches.set(WatchWish::PersistentRecursive, "/a");
     watches.set(WatchWish::PersistentRecursive, "/");
-    assert_eq!(watches.fire(EventKind::NodeCreated, "/a/b/c"), [1, 2]);
-    assert_eq!(watches.fire(EventKind::NodeDataChanged, "/"), [2]);
-    assert_eq!(watches.fire(EventKind::NodeCreated, "/ab"), [2]);
-    assert_eq!(watches.fire(EventKind::NodeChildrenChanged, "/a/b"), Vec::<u64>::new());
+    assert_eq!(watches.fire(WatchEventKind::NodeCreated, "/a/b/c"), [1, 2]);
+    assert_eq!(watches.fire(WatchEventKind::NodeDataChanged, "/"), [2]);
+    assert_eq!(watches.fire(WatchEventKind::NodeCreated, "/ab"), [2]);
+    assert_eq!(watches.fire(WatchEventKind::NodeChildrenChanged, "/a/b"), Vec::<u64>::new());
     watches.registry.forget(WatchId::new(2));
-    assert_eq!(watches.fire(EventKind::NodeDeleted, "/x"), Vec::<u64>::new());
+    assert_eq!(watches.fire(WatchEventKind::NodeDeleted, "/x"), Vec::<u64>::new());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn all_watches_on_a_path_see_its_event_in_the_order_of_asking() {
     for _ in 0..3 {
         watches.set(WatchWish::Data, "/a");
     }
-    assert_eq!(watches.fire(EventKind::NodeDeleted, "/a"), [1, 2, 3]);
+    assert_eq!(watches.fire(WatchEventKind::NodeDeleted, "/a"), [1, 2, 3]);
     assert!(watches.registry.is_empty());
 }
 
@@ -98,7 +98,7 @@ fn a_watch_is_set_only_by_the_answers_that_set_it_at_the_server() {
     ] {
         let mut watches = Watches::default();
         let id = watches.ask(wish, "/a");
-        assert_eq!(watches.fire(EventKind::NodeDeleted, "/a"), Vec::<u64>::new(), "only asked for");
+        assert_eq!(watches.fire(WatchEventKind::NodeDeleted, "/a"), Vec::<u64>::new(), "only asked for");
         assert_eq!(watches.registry.answer(id, answer), is_set, "{wish:?} {answer:?}");
         assert_eq!((watches.registry.is_set(id), watches.registry.len()), (is_set, usize::from(is_set)));
     }
@@ -169,5 +169,5 @@ fn watches_the_server_removed_are_gone() {
     assert_eq!(numbers(watches.registry.remove("/a", WatcherKind::Data)), [1, 2]);
     assert_eq!(numbers(watches.registry.remove("/a", WatcherKind::Any)), [3, 4, 5]);
     assert!(watches.registry.is_empty());
-    assert_eq!(watches.fire(EventKind::NodeDeleted, "/a/b"), Vec::<u64>::new());
+    assert_eq!(watches.fire(WatchEventKind::NodeDeleted, "/a/b"), Vec::<u64>::new());
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockkeeper_zk_proto::jute::{DecodeError, DecodeErrorKind};
 use lockkeeper_zk_proto::message::{
-    Auth, ConnectRequest, ConnectResponse, ErrorCode, Id, OpCode, ReadOnlyFlag, ReplyHeader, Request, RequestEffect,
-    RequestHeader, Response, XID_PING, decode_request, encode_reply,
+    Auth, ConnectRequest, ConnectResponse, ErrorCode, Id, OpCode, ReadOnlyFlag, ReplyHeader, RequestEffect,
+    RequestHeader, XID_PING, ZkRequest, ZkResponse, decode_request, encode_reply,
 };
 
 use crate::auth::{DIGEST, IP, SUPER, client_info, digest_identity};
@@ -48,7 +48,7 @@ impl ServerMachine {
         if let (Ok(request), Some(hook)) = (&request, &mut self.hook) {
             hook(&SeenRequest { connection: id, session_id: caller.session_id, xid: header.xid, request });
         }
-        if let Ok(Request::Auth(auth)) = &request {
+        if let Ok(ZkRequest::Auth(auth)) = &request {
             return self.authenticate(id, header, auth);
         }
         // A client that asks for anything is alive, even if the request makes no sense.
@@ -62,7 +62,7 @@ impl ServerMachine {
     }
 
     /// Does what is asked and replies.
-    fn execute(&mut self, moment: ClockReading, caller: &Requester, header: RequestHeader, request: Request) {
+    fn execute(&mut self, moment: ClockReading, caller: &Requester, header: RequestHeader, request: ZkRequest) {
         let opcode = request.opcode();
         let result = if opcode.effect() == RequestEffect::Write {
             self.write(moment, caller, request)
@@ -80,15 +80,15 @@ impl ServerMachine {
     }
 
     /// Performs a request that changes something; each attempt takes a transaction number, successful or not.
-    fn write(&mut self, moment: ClockReading, caller: &Requester, request: Request) -> Result<Response, ErrorCode> {
+    fn write(&mut self, moment: ClockReading, caller: &Requester, request: ZkRequest) -> Result<ZkResponse, ErrorCode> {
         if self.refuses_writes {
             return Err(ErrorCode::SystemError);
         }
         match request {
-            Request::Multi(operations) => self.multi(moment, caller, operations).map(Response::Multi),
-            Request::CloseSession => {
+            ZkRequest::Multi(operations) => self.multi(moment, caller, operations).map(ZkResponse::Multi),
+            ZkRequest::CloseSession => {
                 self.end_session(moment, caller.session_id);
-                Ok(Response::Done)
+                Ok(ZkResponse::Done)
             }
             request => self.write_one(moment, caller, request),
         }
@@ -151,7 +151,7 @@ impl ServerMachine {
         moment: ClockReading,
         id: ConnectionId,
         header: RequestHeader,
-        result: Result<Response, ErrorCode>,
+        result: Result<ZkResponse, ErrorCode>,
     ) {
         self.reply_with(moment, id, header, self.state.zxid, result);
     }
@@ -162,7 +162,7 @@ impl ServerMachine {
         id: ConnectionId,
         header: RequestHeader,
         zxid: i64,
-        result: Result<Response, ErrorCode>,
+        result: Result<ZkResponse, ErrorCode>,
     ) {
         let reply =
             ReplyHeader { xid: header.xid, zxid, error: result.as_ref().err().copied().unwrap_or(ErrorCode::Ok) };
@@ -175,8 +175,8 @@ impl ServerMachine {
     }
 
     /// The identities of a connection at the server.
-    pub(super) fn who_am_i(caller: &Requester) -> Response {
-        Response::WhoAmI(caller.identities.iter().map(client_info).collect())
+    pub(super) fn who_am_i(caller: &Requester) -> ZkResponse {
+        ZkResponse::WhoAmI(caller.identities.iter().map(client_info).collect())
     }
 }
 

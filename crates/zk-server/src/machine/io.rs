@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{OpCode, Request};
+use lockkeeper_zk_proto::message::{OpCode, ZkRequest};
 use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::session::ConnectionId;
@@ -150,7 +150,7 @@ pub struct SeenRequest<'a> {
     /// The client's number for it.
     pub xid: i32,
     /// What is asked for.
-    pub request: &'a Request,
+    pub request: &'a ZkRequest,
 }
 
 /// Sees every request just before it takes effect.

@@ -1,8 +1,8 @@
 //! Requests that change nothing but watches, and the watches that are set again after a reconnect.
 
 use lockkeeper_zk_proto::message::{
-    AddWatchMode, ErrorCode, EventKind, MultiReadOperation, MultiResult, Permissions, Request, Response, SetWatches,
-    WatcherEvent,
+    AddWatchMode, ErrorCode, MultiReadOperation, MultiResult, Permissions, SetWatches, WatchEventKind, WatcherEvent,
+    ZkRequest, ZkResponse,
 };
 
 use crate::auth::{is_permitted, masked_digests};
@@ -13,65 +13,65 @@ use crate::tree::TreeNode;
 
 impl ServerMachine {
     /// Answers a request that changes only the caller's watches.
-    pub(super) fn read(&mut self, caller: &Requester, request: Request) -> Result<Response, ErrorCode> {
+    pub(super) fn read(&mut self, caller: &Requester, request: ZkRequest) -> Result<ZkResponse, ErrorCode> {
         match request {
-            Request::Exists { path, watch } => self.exists(caller, &path, watch),
-            Request::GetData { path, watch } => {
+            ZkRequest::Exists { path, watch } => self.exists(caller, &path, watch),
+            ZkRequest::GetData { path, watch } => {
                 let node = self.readable(caller, &path)?;
                 let (data, stat) = (node.data.clone(), node.stat());
                 if watch {
                     self.watches.watch_data(&path, caller.connection);
                 }
-                Ok(Response::GetData { data, stat })
+                Ok(ZkResponse::GetData { data, stat })
             }
-            Request::GetChildren { path, watch } => {
+            ZkRequest::GetChildren { path, watch } => {
                 let children = names(self.readable(caller, &path)?);
                 if watch {
                     self.watches.watch_children(&path, caller.connection);
                 }
-                Ok(Response::GetChildren { children })
+                Ok(ZkResponse::GetChildren { children })
             }
-            Request::GetChildren2 { path, watch } => {
+            ZkRequest::GetChildren2 { path, watch } => {
                 let node = self.readable(caller, &path)?;
                 let (children, stat) = (names(node), node.stat());
                 if watch {
                     self.watches.watch_children(&path, caller.connection);
                 }
-                Ok(Response::GetChildren2 { children, stat })
+                Ok(ZkResponse::GetChildren2 { children, stat })
             }
-            Request::GetAcl { path } => self.get_acl(caller, &path),
-            Request::MultiRead(operations) => self.multi_read(caller, &operations).map(Response::Multi),
-            Request::Sync { path } => Ok(Response::Sync { path }),
-            Request::GetEphemerals { prefix } => Ok(self.get_ephemerals(caller, &prefix)),
-            Request::GetAllChildrenNumber { path } => {
+            ZkRequest::GetAcl { path } => self.get_acl(caller, &path),
+            ZkRequest::MultiRead(operations) => self.multi_read(caller, &operations).map(ZkResponse::Multi),
+            ZkRequest::Sync { path } => Ok(ZkResponse::Sync { path }),
+            ZkRequest::GetEphemerals { prefix } => Ok(self.get_ephemerals(caller, &prefix)),
+            ZkRequest::GetAllChildrenNumber { path } => {
                 self.readable(caller, &path)?;
                 let total = self.state.tree.descendants_count(&path);
-                Ok(Response::GetAllChildrenNumber { total: i32::try_from(total).unwrap_or(i32::MAX) })
+                Ok(ZkResponse::GetAllChildrenNumber { total: i32::try_from(total).unwrap_or(i32::MAX) })
             }
-            Request::WhoAmI => Ok(Self::who_am_i(caller)),
-            Request::SetWatches(wishes) => {
+            ZkRequest::WhoAmI => Ok(Self::who_am_i(caller)),
+            ZkRequest::SetWatches(wishes) => {
                 self.set_watches(caller, &wishes);
-                Ok(Response::Done)
+                Ok(ZkResponse::Done)
             }
-            Request::AddWatch { path, mode } => {
+            ZkRequest::AddWatch { path, mode } => {
                 self.watches.add(&path, caller.connection, mode);
-                Ok(Response::AddWatch)
+                Ok(ZkResponse::AddWatch)
             }
-            Request::RemoveWatches { path, kind } => {
+            ZkRequest::RemoveWatches { path, kind } => {
                 let removed = self.watches.remove(&path, caller.connection, kind);
-                removed.then_some(Response::Done).ok_or(ErrorCode::NoWatcher)
+                removed.then_some(ZkResponse::Done).ok_or(ErrorCode::NoWatcher)
             }
-            Request::CheckWatches { path, kind } => {
+            ZkRequest::CheckWatches { path, kind } => {
                 let there = self.watches.contains(&path, caller.connection, kind);
-                there.then_some(Response::Done).ok_or(ErrorCode::NoWatcher)
+                there.then_some(ZkResponse::Done).ok_or(ErrorCode::NoWatcher)
             }
-            Request::Ping => Ok(Response::Done),
+            ZkRequest::Ping => Ok(ZkResponse::Done),
             _ => Err(ErrorCode::Unimplemented),
         }
     }
 
     /// Any client may ask whether a node exists; the watch is set even if it does not.
-    fn exists(&mut self, caller: &Requester, path: &str, watch: bool) -> Result<Response, ErrorCode> {
+    fn exists(&mut self, caller: &Requester, path: &str, watch: bool) -> Result<ZkResponse, ErrorCode> {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
@@ -79,20 +79,20 @@ impl ServerMachine {
             self.watches.watch_data(path, caller.connection);
         }
         let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
-        Ok(Response::Stat(node.stat()))
+        Ok(ZkResponse::Stat(node.stat()))
     }
 
-    fn get_acl(&self, caller: &Requester, path: &str) -> Result<Response, ErrorCode> {
+    fn get_acl(&self, caller: &Requester, path: &str) -> Result<ZkResponse, ErrorCode> {
         let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
         let may = |wanted| is_permitted(&node.access, wanted, &caller.identities);
         if !may(Permissions::READ | Permissions::ADMIN) {
             return Err(ErrorCode::NoAuth);
         }
         let acl = if may(Permissions::ADMIN) { node.access.to_vec() } else { masked_digests(&node.access) };
-        Ok(Response::GetAcl { acl, stat: node.stat() })
+        Ok(ZkResponse::GetAcl { acl, stat: node.stat() })
     }
 
-    fn get_ephemerals(&self, caller: &Requester, prefix: &str) -> Response {
+    fn get_ephemerals(&self, caller: &Requester, prefix: &str) -> ZkResponse {
         let is_all = matches!(prefix.trim(), "" | "/");
         let ephemerals = self
             .state
@@ -101,7 +101,7 @@ impl ServerMachine {
             .filter(|path| is_all || path.starts_with(prefix))
             .map(str::to_owned)
             .collect();
-        Response::GetEphemerals { ephemerals }
+        ZkResponse::GetEphemerals { ephemerals }
     }
 
     /// Performs several reads, while the answers together are not too long.
@@ -149,22 +149,22 @@ impl ServerMachine {
         let since = wishes.relative_zxid;
         for path in &wishes.data {
             match self.state.tree.get(path).map(|node| node.record.mzxid) {
-                None => self.tell(caller, EventKind::NodeDeleted, path),
-                Some(mzxid) if mzxid > since => self.tell(caller, EventKind::NodeDataChanged, path),
+                None => self.tell(caller, WatchEventKind::NodeDeleted, path),
+                Some(mzxid) if mzxid > since => self.tell(caller, WatchEventKind::NodeDataChanged, path),
                 Some(_) => self.watches.watch_data(path, caller.connection),
             }
         }
         for path in &wishes.exist {
             if self.state.tree.get(path).is_some() {
-                self.tell(caller, EventKind::NodeCreated, path);
+                self.tell(caller, WatchEventKind::NodeCreated, path);
             } else {
                 self.watches.watch_data(path, caller.connection);
             }
         }
         for path in &wishes.child {
             match self.state.tree.get(path).map(|node| node.record.pzxid) {
-                None => self.tell(caller, EventKind::NodeDeleted, path),
-                Some(pzxid) if pzxid > since => self.tell(caller, EventKind::NodeChildrenChanged, path),
+                None => self.tell(caller, WatchEventKind::NodeDeleted, path),
+                Some(pzxid) if pzxid > since => self.tell(caller, WatchEventKind::NodeChildrenChanged, path),
                 Some(_) => self.watches.watch_children(path, caller.connection),
             }
         }
@@ -182,7 +182,7 @@ impl ServerMachine {
         own > limits.watch_bytes_per_connection_max || own > 0 && self.watches.bytes() > limits.watch_bytes_max
     }
 
-    fn tell(&mut self, caller: &Requester, kind: EventKind, path: &str) {
+    fn tell(&mut self, caller: &Requester, kind: WatchEventKind, path: &str) {
         self.send_event(&WatcherEvent::new(kind, path), [caller.connection]);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_zk_proto::frame::FrameError;
-use lockkeeper_zk_proto::message::{EventKind, Permissions, WatcherEvent, encode_event};
+use lockkeeper_zk_proto::message::{Permissions, WatchEventKind, WatcherEvent, encode_event};
 use lockkeeper_zk_proto::time::Timestamp;
 
 use crate::auth::is_permitted;
@@ -332,7 +332,7 @@ impl ServerMachine {
         let mut events = Vec::new();
         for AppliedChange { change, node, parent } in done {
             self.watches.fire(&change, |fired| {
-                let of_parent = fired.kind == EventKind::NodeChildrenChanged;
+                let of_parent = fired.kind == WatchEventKind::NodeChildrenChanged;
                 let access = if of_parent { parent.clone() } else { node.clone() };
                 events.push((WatcherEvent::new(fired.kind, fired.path), access, fired.connections));
             });
@@ -369,7 +369,7 @@ impl ServerMachine {
 
     /// Sends an event to the connections it is for.
     pub(super) fn send_event(&mut self, event: &WatcherEvent, to: impl IntoIterator<Item = ConnectionId>) {
-        debug_assert_ne!(event.kind, EventKind::None);
+        debug_assert_ne!(event.kind, WatchEventKind::None);
         let Ok(frame) = encode_event(EVENT_ZXID, event, SENT_BYTES_MAX) else {
             return;
         };

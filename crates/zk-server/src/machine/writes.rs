@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{
-    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Permissions, Request, Response, Stat,
+    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Permissions, Stat, ZkRequest, ZkResponse,
 };
 use lockkeeper_zk_proto::path::{format_sequence, validate_path};
 
@@ -24,8 +24,8 @@ impl ServerMachine {
         &mut self,
         moment: ClockReading,
         caller: &Requester,
-        request: Request,
-    ) -> Result<Response, ErrorCode> {
+        request: ZkRequest,
+    ) -> Result<ZkResponse, ErrorCode> {
         let opcode = request.opcode();
         let change = match self.allow(caller, request) {
             Ok(change) => change,
@@ -44,24 +44,26 @@ impl ServerMachine {
         self.commit_one(moment, change);
         let stat = self.stat_of(&path);
         Ok(match opcode {
-            OpCode::Create => Response::Create { path: path.into() },
+            OpCode::Create => ZkResponse::Create { path: path.into() },
             OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
-                Response::Create2 { path: path.into(), stat }
+                ZkResponse::Create2 { path: path.into(), stat }
             }
-            OpCode::SetData | OpCode::SetAcl => Response::Stat(stat),
-            _ => Response::Done,
+            OpCode::SetData | OpCode::SetAcl => ZkResponse::Stat(stat),
+            _ => ZkResponse::Done,
         })
     }
 
     /// The change a request asks for, if it is allowed.
-    fn allow(&mut self, caller: &Requester, request: Request) -> Result<TreeChange, ErrorCode> {
+    fn allow(&mut self, caller: &Requester, request: ZkRequest) -> Result<TreeChange, ErrorCode> {
         match request {
-            Request::Create(create) | Request::Create2(create) => self.allow_create(caller, create, CreateKind::Plain),
-            Request::CreateContainer(create) => self.allow_create(caller, create, CreateKind::Container),
-            Request::CreateTtl { create, ttl_ms } => self.allow_create(caller, create, CreateKind::Ttl(ttl_ms)),
-            Request::Delete { path, version } => self.allow_delete(caller, path, version),
-            Request::SetData { path, data, version } => self.allow_set_data(caller, path, data, version),
-            Request::SetAcl { path, acl, version } => self.allow_set_acl(caller, path, acl, version),
+            ZkRequest::Create(create) | ZkRequest::Create2(create) => {
+                self.allow_create(caller, create, CreateKind::Plain)
+            }
+            ZkRequest::CreateContainer(create) => self.allow_create(caller, create, CreateKind::Container),
+            ZkRequest::CreateTtl { create, ttl_ms } => self.allow_create(caller, create, CreateKind::Ttl(ttl_ms)),
+            ZkRequest::Delete { path, version } => self.allow_delete(caller, path, version),
+            ZkRequest::SetData { path, data, version } => self.allow_set_data(caller, path, data, version),
+            ZkRequest::SetAcl { path, acl, version } => self.allow_set_acl(caller, path, acl, version),
             _ => Err(ErrorCode::Unimplemented),
         }
     }

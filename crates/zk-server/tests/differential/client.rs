@@ -8,8 +8,8 @@ use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    ConnectRequest, ConnectResponse, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Request, Response, WatcherEvent,
-    XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES, decode_reply_body, encode_request,
+    ConnectRequest, ConnectResponse, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, WatcherEvent, XID_AUTH,
+    XID_NOTIFICATION, XID_PING, XID_SET_WATCHES, ZkRequest, ZkResponse, decode_reply_body, encode_request,
 };
 
 /// The longest frame on both sides.
@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// Sends requests at once; returns their xids.
-    pub(crate) fn send(&mut self, requests: &[Request]) -> Vec<i32> {
+    pub(crate) fn send(&mut self, requests: &[ZkRequest]) -> Vec<i32> {
         let mut bytes = Vec::new();
         let mut xids = Vec::new();
         for request in requests {
@@ -117,14 +117,14 @@ impl Client {
     }
 
     /// Asks and waits for the answer; events on the way are lost.
-    pub(crate) fn ask(&mut self, request: Request) -> Result<Response, ErrorCode> {
+    pub(crate) fn ask(&mut self, request: ZkRequest) -> Result<ZkResponse, ErrorCode> {
         let opcode = request.opcode();
         self.send(&[request]);
         self.answer(opcode).expect("the observer is always answered").1
     }
 
     /// The next answer; `None` if the server is gone.
-    pub(crate) fn answer(&mut self, opcode: OpCode) -> Option<(ReplyHeader, Result<Response, ErrorCode>)> {
+    pub(crate) fn answer(&mut self, opcode: OpCode) -> Option<(ReplyHeader, Result<ZkResponse, ErrorCode>)> {
         loop {
             let frame =
                 self.frame().inspect_err(|error| assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "in time"));

@@ -1,7 +1,7 @@
 //! Makes equal what differs by nature: times are removed, transaction numbers count from the beginning of the run,
 //! sessions have the number of the client, and what has no order is sorted.
 
-use lockkeeper_zk_proto::message::{MultiResult, Response, Stat};
+use lockkeeper_zk_proto::message::{MultiResult, Stat, ZkResponse};
 
 /// What a run counts from.
 #[derive(Debug, Default)]
@@ -25,23 +25,23 @@ impl Origin {
         }
     }
 
-    pub(crate) fn response(&self, response: Response) -> Response {
+    pub(crate) fn response(&self, response: ZkResponse) -> ZkResponse {
         match response {
-            Response::Create2 { path, stat } => Response::Create2 { path, stat: self.stat(stat) },
-            Response::Stat(stat) => Response::Stat(self.stat(stat)),
-            Response::GetData { data, stat } => Response::GetData { data, stat: self.stat(stat) },
-            Response::GetChildren { children } => Response::GetChildren { children: sorted(children) },
-            Response::GetChildren2 { children, stat } => {
-                Response::GetChildren2 { children: sorted(children), stat: self.stat(stat) }
+            ZkResponse::Create2 { path, stat } => ZkResponse::Create2 { path, stat: self.stat(stat) },
+            ZkResponse::Stat(stat) => ZkResponse::Stat(self.stat(stat)),
+            ZkResponse::GetData { data, stat } => ZkResponse::GetData { data, stat: self.stat(stat) },
+            ZkResponse::GetChildren { children } => ZkResponse::GetChildren { children: sorted(children) },
+            ZkResponse::GetChildren2 { children, stat } => {
+                ZkResponse::GetChildren2 { children: sorted(children), stat: self.stat(stat) }
             }
-            Response::GetAcl { acl, stat } => Response::GetAcl { acl, stat: self.stat(stat) },
-            Response::Multi(results) => {
-                Response::Multi(results.into_iter().map(|result| self.multi_result(result)).collect())
+            ZkResponse::GetAcl { acl, stat } => ZkResponse::GetAcl { acl, stat: self.stat(stat) },
+            ZkResponse::Multi(results) => {
+                ZkResponse::Multi(results.into_iter().map(|result| self.multi_result(result)).collect())
             }
-            Response::GetEphemerals { ephemerals } => Response::GetEphemerals { ephemerals: sorted(ephemerals) },
-            Response::WhoAmI(mut infos) => {
+            ZkResponse::GetEphemerals { ephemerals } => ZkResponse::GetEphemerals { ephemerals: sorted(ephemerals) },
+            ZkResponse::WhoAmI(mut infos) => {
                 infos.sort_by(|a, b| (&a.scheme, &a.user).cmp(&(&b.scheme, &b.user)));
-                Response::WhoAmI(infos)
+                ZkResponse::WhoAmI(infos)
             }
             other => other,
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    Acl, Auth, Create, CreateMode, ErrorCode, OpCode, ReplyHeader, Request, Response, XID_PING, decode_reply_body,
+    Acl, Auth, Create, CreateMode, ErrorCode, OpCode, ReplyHeader, XID_PING, ZkRequest, ZkResponse, decode_reply_body,
 };
 
 use crate::client::{Client, Frame, Session};
@@ -64,7 +64,7 @@ struct Run {
 pub(crate) fn run(script: &Script, address: SocketAddr) -> Vec<Line> {
     let mut observer = Client::connect(address, &Session::none(), TIMEOUT_LONG_MS).unwrap();
     observer
-        .ask(Request::Auth(Auth { scheme: "digest".into(), credentials: format!("super:{SUPER_PASSWORD}").into() }))
+        .ask(ZkRequest::Auth(Auth { scheme: "digest".into(), credentials: format!("super:{SUPER_PASSWORD}").into() }))
         .unwrap();
     wipe(&mut observer);
     let mut run = Run {
@@ -85,9 +85,9 @@ pub(crate) fn run(script: &Script, address: SocketAddr) -> Vec<Line> {
         run.take(step);
     }
     for mut client in run.clients {
-        client.ask(Request::CloseSession).unwrap();
+        client.ask(ZkRequest::CloseSession).unwrap();
     }
-    run.observer.ask(Request::CloseSession).unwrap();
+    run.observer.ask(ZkRequest::CloseSession).unwrap();
     run.lines
 }
 
@@ -121,7 +121,7 @@ impl Run {
             }
             Step::Reopen { client } => {
                 let first = self.lines.len();
-                self.send(*client, &[Request::CloseSession]);
+                self.send(*client, &[ZkRequest::CloseSession]);
                 // Its own nodes are deleted, and it gets their events, in no particular order before its answer.
                 let answer = self.lines.len().saturating_sub(1);
                 self.lines[first..answer].sort_by(|a, b| a.text.cmp(&b.text));
@@ -154,7 +154,7 @@ impl Run {
         let marker = format!("/marker{}", self.markers);
         let session = self.clients[client].session.clone();
         let mut last = Client::connect(self.address, &session, TIMEOUT_SHORT_MS).unwrap();
-        last.ask(Request::Create(Create {
+        last.ask(ZkRequest::Create(Create {
             path: marker.clone(),
             data: None,
             acl: vec![Acl::open()],
@@ -163,7 +163,7 @@ impl Run {
         .unwrap();
         drop(last);
         let deadline = now() + PATIENCE;
-        while self.observer.ask(Request::Exists { path: marker.clone(), watch: false }).is_ok() {
+        while self.observer.ask(ZkRequest::Exists { path: marker.clone(), watch: false }).is_ok() {
             assert!(now() < deadline, "a session without a connection expires within {PATIENCE:?}");
             thread_sleep(EXPIRY_POLL);
         }
@@ -172,14 +172,15 @@ impl Run {
         self.clients[client] = self.open();
     }
 
-    fn send(&mut self, client: usize, requests: &[Request]) {
+    fn send(&mut self, client: usize, requests: &[ZkRequest]) {
         // Where Apache's own answer depends on how fast it is. An authentication is answered at once, before what was
         // asked for earlier. What comes right behind a change of rights is allowed by the old ones while the change is
         // under way. And a sequential node right behind a transaction that failed may count the children that it would
         // have made.
-        let is_apart =
-            |request: &Request| matches!(request, Request::Auth(_) | Request::SetAcl { .. } | Request::Multi(_));
-        let batches: Vec<&[Request]> =
+        let is_apart = |request: &ZkRequest| {
+            matches!(request, ZkRequest::Auth(_) | ZkRequest::SetAcl { .. } | ZkRequest::Multi(_))
+        };
+        let batches: Vec<&[ZkRequest]> =
             if requests.iter().any(is_apart) { requests.chunks(1).collect() } else { vec![requests] };
         for batch in batches {
             let counted: Vec<_> = batch.iter().map(|request| self.counted_from_origin(request)).collect();
@@ -191,19 +192,19 @@ impl Run {
         }
     }
 
-    fn counted_from_origin(&self, request: &Request) -> Request {
+    fn counted_from_origin(&self, request: &ZkRequest) -> ZkRequest {
         match request {
-            Request::SetWatches(watches) => {
+            ZkRequest::SetWatches(watches) => {
                 let mut watches = watches.clone();
                 watches.relative_zxid += self.origin.zxid;
-                Request::SetWatches(watches)
+                ZkRequest::SetWatches(watches)
             }
             other => other.clone(),
         }
     }
 
     /// Notes what comes until all are answered; `false` if the server closes the connection instead.
-    fn read_until(&mut self, client: usize, awaited: &[(i32, Option<&Request>)]) -> bool {
+    fn read_until(&mut self, client: usize, awaited: &[(i32, Option<&ZkRequest>)]) -> bool {
         for (xid, request) in awaited {
             loop {
                 let Some(frame) = self.clients[client].next() else {
@@ -240,7 +241,7 @@ impl Run {
     /// All clients ping, and note what came before the answer.
     fn barrier(&mut self) {
         for client in 0..CLIENTS {
-            self.clients[client].send(&[Request::Ping]);
+            self.clients[client].send(&[ZkRequest::Ping]);
             let first = self.lines.len();
             loop {
                 match self.clients[client].next() {
@@ -261,7 +262,7 @@ impl Run {
                 self.lines[first..].sort_by(|a, b| a.text.cmp(&b.text));
             }
         }
-        self.observer.ask(Request::Ping).unwrap();
+        self.observer.ask(ZkRequest::Ping).unwrap();
     }
 
     fn is_after_an_end(&self) -> bool {
@@ -270,7 +271,7 @@ impl Run {
         self.lines.iter().rev().take(200).any(|line| last_step(line) || expired(line))
     }
 
-    fn note_frame(&mut self, client: usize, frame: Frame, request: Option<&Request>) {
+    fn note_frame(&mut self, client: usize, frame: Frame, request: Option<&ZkRequest>) {
         match frame {
             Frame::Event(zxid, event) => {
                 self.note(client, format!("event {:?} {} ({zxid})", event.kind, event.path));
@@ -279,7 +280,7 @@ impl Run {
         }
     }
 
-    fn note_reply(&mut self, client: usize, header: ReplyHeader, body: Bytes, request: Option<&Request>) {
+    fn note_reply(&mut self, client: usize, header: ReplyHeader, body: Bytes, request: Option<&ZkRequest>) {
         let ReplyHeader { xid, zxid, error } = header;
         let zxid = self.origin.zxid(zxid);
         let text = match (request, error) {
@@ -304,9 +305,9 @@ impl Run {
 }
 
 /// Whether the server closes the connection after this answer: to credentials it refuses, and to an unknown operation.
-fn is_last(header: ReplyHeader, request: Option<&Request>) -> bool {
+fn is_last(header: ReplyHeader, request: Option<&ZkRequest>) -> bool {
     match request {
-        Some(Request::Auth(_)) => header.error == ErrorCode::AuthFailed,
+        Some(ZkRequest::Auth(_)) => header.error == ErrorCode::AuthFailed,
         Some(_) => false,
         None => header.error == ErrorCode::Unimplemented,
     }
@@ -315,8 +316,8 @@ fn is_last(header: ReplyHeader, request: Option<&Request>) -> bool {
 /// Deletes everything there is, children first.
 fn wipe(observer: &mut Client) {
     fn delete_below(observer: &mut Client, path: &str) {
-        let children = observer.ask(Request::GetChildren { path: path.to_owned(), watch: false });
-        let Ok(Response::GetChildren { mut children }) = children else {
+        let children = observer.ask(ZkRequest::GetChildren { path: path.to_owned(), watch: false });
+        let Ok(ZkResponse::GetChildren { mut children }) = children else {
             panic!("{children:?}");
         };
         children.sort();
@@ -327,8 +328,8 @@ fn wipe(observer: &mut Client) {
             }
             delete_below(observer, &child);
             if child != "/zookeeper" {
-                let done = observer.ask(Request::Delete { path: child, version: -1 });
-                assert_eq!(done, Ok(Response::Done));
+                let done = observer.ask(ZkRequest::Delete { path: child, version: -1 });
+                assert_eq!(done, Ok(ZkResponse::Done));
             }
         }
     }
@@ -337,17 +338,17 @@ fn wipe(observer: &mut Client) {
 
 /// The number of the latest transaction, learned by making one.
 fn newest_zxid(observer: &mut Client) -> i64 {
-    let created = observer.ask(Request::Create2(Create {
+    let created = observer.ask(ZkRequest::Create2(Create {
         path: "/origin".into(),
         data: None,
         acl: vec![Acl::open()],
         mode: CreateMode::Persistent,
     }));
-    let Ok(Response::Create2 { stat, .. }) = created else {
+    let Ok(ZkResponse::Create2 { stat, .. }) = created else {
         panic!("{created:?}");
     };
-    let deleted = observer.ask(Request::Delete { path: "/origin".into(), version: -1 });
-    assert_eq!(deleted, Ok(Response::Done));
+    let deleted = observer.ask(ZkRequest::Delete { path: "/origin".into(), version: -1 });
+    assert_eq!(deleted, Ok(ZkResponse::Done));
     stat.czxid + 1
 }
 

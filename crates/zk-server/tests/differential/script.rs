@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{
-    Acl, AddWatchMode, Auth, Create, CreateMode, MultiOperation, MultiReadOperation, Permissions, Request, SetWatches,
-    WatcherKind,
+    Acl, AddWatchMode, Auth, Create, CreateMode, MultiOperation, MultiReadOperation, Permissions, SetWatches,
+    WatcherKind, ZkRequest,
 };
 
 use crate::random::Random;
@@ -23,7 +23,7 @@ pub(crate) struct Script {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Requests sent at once.
-    Send { client: usize, requests: Vec<Request> },
+    Send { client: usize, requests: Vec<ZkRequest> },
     /// A request with the given bytes.
     Raw { client: usize, code: i32, body: Vec<u8> },
     /// The connection is lost and the session resumed.
@@ -91,13 +91,13 @@ pub(crate) fn script(seed: u64, operations: usize) -> Script {
     script
 }
 
-fn request(random: &mut Random) -> Request {
+fn request(random: &mut Random) -> ZkRequest {
     let watch = random.percent(40);
     match random.below(100) {
-        0..12 => Request::Create2(create(random)),
-        12..18 => Request::Create(create(random)),
-        18..21 => Request::CreateContainer(create(random)),
-        21..24 => Request::CreateTtl {
+        0..12 => ZkRequest::Create2(create(random)),
+        12..18 => ZkRequest::Create(create(random)),
+        18..21 => ZkRequest::CreateContainer(create(random)),
+        21..24 => ZkRequest::CreateTtl {
             create: Create {
                 mode: random.pick(&[
                     CreateMode::PersistentWithTtl,
@@ -108,29 +108,29 @@ fn request(random: &mut Random) -> Request {
             },
             ttl_ms: random.pick(&[1, 60_000, 3_600_000, (1 << 40) - 1, 1 << 40, 0, -1]),
         },
-        24..36 => Request::Delete { path: path(random), version: version(random) },
-        36..44 => Request::SetData { path: path(random), data: data(random), version: version(random) },
-        44..51 => Request::GetData { path: path(random), watch },
-        51..58 => Request::Exists { path: path(random), watch },
-        58..61 => Request::GetChildren { path: path(random), watch },
-        61..66 => Request::GetChildren2 { path: path(random), watch },
-        66..68 => Request::GetAcl { path: path(random) },
-        68..70 => Request::SetAcl { path: path(random), acl: acl(random), version: version(random) },
-        70..80 => Request::Multi((0..random.below(5)).map(|_| multi_operation(random)).collect()),
-        80..82 => Request::MultiRead((0..random.below(4)).map(|_| multi_read_operation(random)).collect()),
-        82..83 => Request::Sync { path: path(random) },
-        83..84 => Request::Ping,
-        84..86 => Request::Auth(auth(random)),
-        86..88 => Request::SetWatches(set_watches(random)),
-        88..92 => Request::AddWatch {
+        24..36 => ZkRequest::Delete { path: path(random), version: version(random) },
+        36..44 => ZkRequest::SetData { path: path(random), data: data(random), version: version(random) },
+        44..51 => ZkRequest::GetData { path: path(random), watch },
+        51..58 => ZkRequest::Exists { path: path(random), watch },
+        58..61 => ZkRequest::GetChildren { path: path(random), watch },
+        61..66 => ZkRequest::GetChildren2 { path: path(random), watch },
+        66..68 => ZkRequest::GetAcl { path: path(random) },
+        68..70 => ZkRequest::SetAcl { path: path(random), acl: acl(random), version: version(random) },
+        70..80 => ZkRequest::Multi((0..random.below(5)).map(|_| multi_operation(random)).collect()),
+        80..82 => ZkRequest::MultiRead((0..random.below(4)).map(|_| multi_read_operation(random)).collect()),
+        82..83 => ZkRequest::Sync { path: path(random) },
+        83..84 => ZkRequest::Ping,
+        84..86 => ZkRequest::Auth(auth(random)),
+        86..88 => ZkRequest::SetWatches(set_watches(random)),
+        88..92 => ZkRequest::AddWatch {
             path: path(random),
             mode: random.pick(&[AddWatchMode::Persistent, AddWatchMode::PersistentRecursive]),
         },
-        92..94 => Request::RemoveWatches { path: path(random), kind: watcher_kind(random) },
-        94..96 => Request::CheckWatches { path: path(random), kind: watcher_kind(random) },
-        96..97 => Request::GetEphemerals { prefix: random.pick(&["", "/", "/a", "/b/", "/nothing"]).to_owned() },
-        97..99 => Request::GetAllChildrenNumber { path: path(random) },
-        _ => Request::WhoAmI,
+        92..94 => ZkRequest::RemoveWatches { path: path(random), kind: watcher_kind(random) },
+        94..96 => ZkRequest::CheckWatches { path: path(random), kind: watcher_kind(random) },
+        96..97 => ZkRequest::GetEphemerals { prefix: random.pick(&["", "/", "/a", "/b/", "/nothing"]).to_owned() },
+        97..99 => ZkRequest::GetAllChildrenNumber { path: path(random) },
+        _ => ZkRequest::WhoAmI,
     }
 }
 

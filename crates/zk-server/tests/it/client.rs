@@ -6,8 +6,8 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Request,
-    Response, XID_NOTIFICATION, decode_reply_body, encode_request,
+    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader,
+    XID_NOTIFICATION, ZkRequest, ZkResponse, decode_reply_body, encode_request,
 };
 use lockkeeper_zk_server::EmbeddedServer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -76,20 +76,20 @@ impl Client {
         }
     }
 
-    pub(crate) async fn send(&mut self, request: &Request) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, request: &ZkRequest) -> io::Result<()> {
         self.xid += 1;
         let frame = encode_request(self.xid, request, FRAME_BYTES_MAX).unwrap();
         self.stream.write_all(&frame).await
     }
 
     /// Sends a request and waits for the answer.
-    pub(crate) async fn ask(&mut self, request: Request) -> io::Result<Result<Response, ErrorCode>> {
+    pub(crate) async fn ask(&mut self, request: ZkRequest) -> io::Result<Result<ZkResponse, ErrorCode>> {
         self.send(&request).await?;
         self.answer(request.opcode()).await
     }
 
     /// The next answer; events on the way are lost.
-    pub(crate) async fn answer(&mut self, opcode: OpCode) -> io::Result<Result<Response, ErrorCode>> {
+    pub(crate) async fn answer(&mut self, opcode: OpCode) -> io::Result<Result<ZkResponse, ErrorCode>> {
         loop {
             let mut reader = Reader::new(self.frame().await?);
             let header = ReplyHeader::decode(&mut reader).unwrap();
@@ -113,14 +113,14 @@ impl Client {
     }
 }
 
-pub(crate) fn create(path: &str) -> Request {
+pub(crate) fn create(path: &str) -> ZkRequest {
     create_as(path, CreateMode::Persistent)
 }
 
-pub(crate) fn create_as(path: &str, mode: CreateMode) -> Request {
-    Request::Create(Create { path: path.into(), data: None, acl: vec![Acl::open()], mode })
+pub(crate) fn create_as(path: &str, mode: CreateMode) -> ZkRequest {
+    ZkRequest::Create(Create { path: path.into(), data: None, acl: vec![Acl::open()], mode })
 }
 
-pub(crate) fn exists(path: &str, watch: bool) -> Request {
-    Request::Exists { path: path.into(), watch }
+pub(crate) fn exists(path: &str, watch: bool) -> ZkRequest {
+    ZkRequest::Exists { path: path.into(), watch }
 }

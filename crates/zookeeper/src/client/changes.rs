@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, MultiOperation, MultiResult, OpCode, Request, Stat};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, MultiOperation, MultiResult, OpCode, Stat, ZkRequest};
 
 use crate::client::handle::Client;
 use crate::error::ClientError;
@@ -76,14 +76,14 @@ impl NewNode {
         self.mode.is_sequential()
     }
 
-    pub(super) fn into_request(self, path: String) -> Request {
+    pub(super) fn into_request(self, path: String) -> ZkRequest {
         let ttl_ms = i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX);
         let mode = self.mode;
         let create = self.into_create(path);
         match mode {
-            CreateMode::Container => Request::CreateContainer(create),
-            mode if mode.has_ttl() => Request::CreateTtl { create, ttl_ms },
-            _ => Request::Create2(create),
+            CreateMode::Container => ZkRequest::CreateContainer(create),
+            mode if mode.has_ttl() => ZkRequest::CreateTtl { create, ttl_ms },
+            _ => ZkRequest::Create2(create),
         }
     }
 
@@ -187,7 +187,7 @@ impl Transaction<'_> {
         let Self { client, operations, paths, refused } = self;
         let call = match refused {
             Some(error) => Err(error),
-            None => Ok(client.link().call(&Request::Multi(operations), "")),
+            None => Ok(client.link().call(&ZkRequest::Multi(operations), "")),
         };
         let client = client.clone();
         async move {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{Acl, Auth, EventKind, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::{Acl, Auth, OpCode, Stat, WatchEventKind, ZkRequest, ZkResponse};
 use lockkeeper_zk_proto::path::{SequentialPath, ZnodePath};
 
 use crate::client::changes::{Created, NewNode};
@@ -39,13 +39,13 @@ impl Client {
         version: Option<i32>,
     ) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let version = version.unwrap_or(-1);
-        let call = self.call(OpCode::Delete, path, |path| Request::Delete { path, version });
+        let call = self.call(OpCode::Delete, path, |path| ZkRequest::Delete { path, version });
         async move { call?.response().await.map(|_| ()) }
     }
 
     /// Asks whether there is a node: its Stat, or `None`.
     pub fn exists(&self, path: &str) -> impl Future<Output = Result<Option<Stat>, ClientError>> + Send + use<> {
-        let call = self.call(OpCode::Exists, path, |path| Request::Exists { path, watch: false });
+        let call = self.call(OpCode::Exists, path, |path| ZkRequest::Exists { path, watch: false });
         async move { if_there(call?.stat().await) }
     }
 
@@ -54,7 +54,7 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Option<Stat>, NodeWatch), ClientError>> + Send + use<> {
-        let call = self.call_watching(OpCode::Exists, path, |path| Request::Exists { path, watch: true });
+        let call = self.call_watching(OpCode::Exists, path, |path| ZkRequest::Exists { path, watch: true });
         async move {
             let (call, watch) = call?;
             Ok((if_there(call.stat().await)?, watch))
@@ -65,7 +65,7 @@ impl Client {
     ///
     /// Refused with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> impl Future<Output = Result<(Bytes, Stat), ClientError>> + Send + use<> {
-        let call = self.call(OpCode::GetData, path, |path| Request::GetData { path, watch: false });
+        let call = self.call(OpCode::GetData, path, |path| ZkRequest::GetData { path, watch: false });
         async move { call?.data().await }
     }
 
@@ -76,7 +76,7 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Bytes, Stat, NodeWatch), ClientError>> + Send + use<> {
-        let call = self.call_watching(OpCode::GetData, path, |path| Request::GetData { path, watch: true });
+        let call = self.call_watching(OpCode::GetData, path, |path| ZkRequest::GetData { path, watch: true });
         async move {
             let (call, watch) = call?;
             let (data, stat) = call.data().await?;
@@ -91,7 +91,7 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat), ClientError>> + Send + use<> {
-        let call = self.call(OpCode::GetChildren2, path, |path| Request::GetChildren2 { path, watch: false });
+        let call = self.call(OpCode::GetChildren2, path, |path| ZkRequest::GetChildren2 { path, watch: false });
         async move { call?.read(children).await }
     }
 
@@ -102,7 +102,7 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat, NodeWatch), ClientError>> + Send + use<> {
-        let call = self.call_watching(OpCode::GetChildren2, path, |path| Request::GetChildren2 { path, watch: true });
+        let call = self.call_watching(OpCode::GetChildren2, path, |path| ZkRequest::GetChildren2 { path, watch: true });
         async move {
             let (call, watch) = call?;
             let (children, stat) = call.read(children).await?;
@@ -120,7 +120,7 @@ impl Client {
         version: Option<i32>,
     ) -> impl Future<Output = Result<Stat, ClientError>> + Send + use<Data> {
         let (data, version) = (Some(data.into()), version.unwrap_or(-1));
-        let call = self.call(OpCode::SetData, path, |path| Request::SetData { path, data, version });
+        let call = self.call(OpCode::SetData, path, |path| ZkRequest::SetData { path, data, version });
         async move { call?.stat().await }
     }
 
@@ -128,9 +128,9 @@ impl Client {
     ///
     /// Refused with `NoNode` or `NoAuth`.
     pub fn get_acl(&self, path: &str) -> impl Future<Output = Result<(Vec<Acl>, Stat), ClientError>> + Send + use<> {
-        let call = self.call(OpCode::GetAcl, path, |path| Request::GetAcl { path });
+        let call = self.call(OpCode::GetAcl, path, |path| ZkRequest::GetAcl { path });
         let read = |response| match response {
-            Response::GetAcl { acl, stat } => Some((acl, stat)),
+            ZkResponse::GetAcl { acl, stat } => Some((acl, stat)),
             _ => None,
         };
         async move { call?.read(read).await }
@@ -146,13 +146,13 @@ impl Client {
         version: Option<i32>,
     ) -> impl Future<Output = Result<Stat, ClientError>> + Send + use<> {
         let version = version.unwrap_or(-1);
-        let call = self.call(OpCode::SetAcl, path, |path| Request::SetAcl { path, acl, version });
+        let call = self.call(OpCode::SetAcl, path, |path| ZkRequest::SetAcl { path, acl, version });
         async move { call?.stat().await }
     }
 
     /// Has the server catch up with its leader. Reads asked for after it see what was acknowledged before.
     pub fn sync(&self, path: &str) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
-        let call = self.call(OpCode::Sync, path, |path| Request::Sync { path });
+        let call = self.call(OpCode::Sync, path, |path| ZkRequest::Sync { path });
         async move { call?.response().await.map(|_| ()) }
     }
 
@@ -201,7 +201,7 @@ impl Client {
         &self,
         operation: OpCode,
         path: &str,
-        request: impl FnOnce(String) -> Request,
+        request: impl FnOnce(String) -> ZkRequest,
     ) -> Result<ClientCall, ClientError> {
         let server_path = self.server_path(operation, path, false)?;
         Ok(self.link().call(&request(server_path), path))
@@ -211,7 +211,7 @@ impl Client {
         &self,
         operation: OpCode,
         path: &str,
-        request: impl FnOnce(String) -> Request,
+        request: impl FnOnce(String) -> ZkRequest,
     ) -> Result<(ClientCall, NodeWatch), ClientError> {
         let server_path = self.server_path(operation, path, false)?;
         let (call, fired) = self.link().call_watching(&request(server_path), path);
@@ -219,9 +219,9 @@ impl Client {
     }
 }
 
-fn children(response: Response) -> Option<(Vec<String>, Stat)> {
+fn children(response: ZkResponse) -> Option<(Vec<String>, Stat)> {
     match response {
-        Response::GetChildren2 { children, stat } => Some((children, stat)),
+        ZkResponse::GetChildren2 { children, stat } => Some((children, stat)),
         _ => None,
     }
 }
@@ -232,7 +232,7 @@ pub struct NodeEvent {
     /// The path that was watched.
     pub path: String,
     /// What happened there.
-    pub kind: EventKind,
+    pub kind: WatchEventKind,
 }
 
 /// A watch that was set: a future of the one event that ends it. Dropping it removes the watch.

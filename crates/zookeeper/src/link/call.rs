@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::client::RequestId;
-use lockkeeper_zk_proto::message::{ErrorCode, MultiResult, OpCode, Response, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiResult, OpCode, Stat, ZkResponse};
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
 
@@ -20,7 +20,7 @@ pub(crate) struct CallAnswer {
     pub(crate) epoch: u64,
     /// The newest transaction that the server had applied: of a write that took effect, its own.
     pub(crate) zxid: i64,
-    pub(crate) result: Result<Response, ClientError>,
+    pub(crate) result: Result<ZkResponse, ClientError>,
 }
 
 impl CallAnswer {
@@ -60,7 +60,7 @@ impl ClientCall {
         self.submitted.as_ref().ok().copied().flatten().map(RequestId::watch)
     }
 
-    pub(crate) async fn response(self) -> Result<Response, ClientError> {
+    pub(crate) async fn response(self) -> Result<ZkResponse, ClientError> {
         self.await.result
     }
 
@@ -70,7 +70,7 @@ impl ClientCall {
 
     pub(crate) async fn data_on(self) -> (u64, Result<(Bytes, Stat), ClientError>) {
         self.read_on(|response| match response {
-            Response::GetData { data, stat } => Some((data.unwrap_or_default(), stat)),
+            ZkResponse::GetData { data, stat } => Some((data.unwrap_or_default(), stat)),
             _ => None,
         })
         .await
@@ -78,7 +78,7 @@ impl ClientCall {
 
     pub(crate) async fn stat(self) -> Result<Stat, ClientError> {
         self.read(|response| match response {
-            Response::Stat(stat) => Some(stat),
+            ZkResponse::Stat(stat) => Some(stat),
             _ => None,
         })
         .await
@@ -86,7 +86,7 @@ impl ClientCall {
 
     pub(crate) async fn created(self) -> Result<(String, Stat), ClientError> {
         self.read(|response| match response {
-            Response::Create2 { path, stat } => Some((path, stat)),
+            ZkResponse::Create2 { path, stat } => Some((path, stat)),
             _ => None,
         })
         .await
@@ -94,7 +94,7 @@ impl ClientCall {
 
     pub(crate) async fn children(self) -> Result<Vec<String>, ClientError> {
         self.read(|response| match response {
-            Response::GetChildren { children } => Some(children),
+            ZkResponse::GetChildren { children } => Some(children),
             _ => None,
         })
         .await
@@ -102,18 +102,18 @@ impl ClientCall {
 
     pub(crate) async fn results(self) -> Result<Vec<MultiResult>, ClientError> {
         self.read(|response| match response {
-            Response::Multi(results) => Some(results),
+            ZkResponse::Multi(results) => Some(results),
             _ => None,
         })
         .await
     }
 
     /// Waits for the response, and reads it; one to another question is an error.
-    pub(crate) async fn read<T>(self, read: impl FnOnce(Response) -> Option<T> + Send) -> Result<T, ClientError> {
+    pub(crate) async fn read<T>(self, read: impl FnOnce(ZkResponse) -> Option<T> + Send) -> Result<T, ClientError> {
         self.read_on(read).await.1
     }
 
-    async fn read_on<T>(mut self, read: impl FnOnce(Response) -> Option<T> + Send) -> (u64, Result<T, ClientError>) {
+    async fn read_on<T>(mut self, read: impl FnOnce(ZkResponse) -> Option<T> + Send) -> (u64, Result<T, ClientError>) {
         let CallAnswer { epoch, result, .. } = (&mut self).await;
         let unexpected = || ClientError::unexpected(self.operation, &self.path);
         (epoch, result.and_then(|response| read(response).ok_or_else(unexpected)))

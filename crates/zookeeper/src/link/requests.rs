@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_zk_proto::client::{ClientSession, RequestId, SubmitError};
 use lockkeeper_zk_proto::frame::{FRAME_BYTES_DEFAULT_MAX, FrameError};
-use lockkeeper_zk_proto::message::{AddWatchMode, Auth, OpCode, Request, encode_request};
+use lockkeeper_zk_proto::message::{AddWatchMode, Auth, OpCode, ZkRequest, encode_request};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
@@ -17,28 +17,28 @@ use crate::link::session::SessionLink;
 use crate::link::state::{Happening, LinkState, OnEach, OnFire, OnReply, RequestOutcome, Then, Watcher};
 
 /// One of the machine's ways of taking a request on.
-type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<RequestId, SubmitError>;
+type Submit = fn(&mut ClientSession, &ZkRequest, Option<Timestamp>) -> Result<RequestId, SubmitError>;
 
 impl SessionLink {
     /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
-    pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
+    pub(crate) fn call(self: &Arc<Self>, request: &ZkRequest, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit)
     }
 
     /// Sends a sync for this node and a read behind it.
-    pub(crate) fn call_synced(self: &Arc<Self>, node: &str, read: &Request, path: &str) -> Synced {
-        let sync = self.call(&Request::Sync { path: node.to_owned() }, path);
+    pub(crate) fn call_synced(self: &Arc<Self>, node: &str, read: &ZkRequest, path: &str) -> Synced {
+        let sync = self.call(&ZkRequest::Sync { path: node.to_owned() }, path);
         Synced { sync, read: self.call(read, path) }
     }
 
     /// As [`call`](Self::call), for a request that makes one node: it may leave as one transaction with deletions that
     /// are not written yet, and is answered as by [`ClientSession::submit_creation`].
-    pub(crate) fn call_creation(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
+    pub(crate) fn call_creation(self: &Arc<Self>, request: &ZkRequest, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit_creation)
     }
 
     /// Sends a request that is never given up while the session lives.
-    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
+    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &ZkRequest, path: &str) -> ClientCall {
         self.begin(request, path, None, None, ClientSession::submit)
     }
 
@@ -46,7 +46,7 @@ impl SessionLink {
     /// time under any load. Its caller waits for the answer before it sends another.
     pub(crate) fn submit_ahead(
         &self,
-        request: &Request,
+        request: &ZkRequest,
         path: &str,
         on_reply: OnReply,
     ) -> Result<RequestId, ClientError> {
@@ -54,7 +54,7 @@ impl SessionLink {
     }
 
     /// As [`submit_ahead`](Self::submit_ahead), but the caller waits for the answer.
-    pub(crate) fn call_ahead(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
+    pub(crate) fn call_ahead(self: &Arc<Self>, request: &ZkRequest, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.timeout()), None, ClientSession::submit_ahead)
     }
 
@@ -62,7 +62,7 @@ impl SessionLink {
     /// arrive, as [`submit`](Self::submit) does. All are taken on, or none.
     pub(crate) fn submit_all(
         &self,
-        mut requests: Vec<(Request, OnReply)>,
+        mut requests: Vec<(ZkRequest, OnReply)>,
         path: &str,
     ) -> Result<Vec<RequestId>, ClientError> {
         for (request, _) in &requests {
@@ -98,7 +98,7 @@ impl SessionLink {
     }
 
     /// Sends a request that sets a watch, and waits for its event besides.
-    pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (ClientCall, WatchWait) {
+    pub(crate) fn call_watching(self: &Arc<Self>, request: &ZkRequest, path: &str) -> (ClientCall, WatchWait) {
         let (notice, event) = oneshot::channel();
         let on_fire = Box::new(move |happening: Happening| {
             // The waiting caller may have given up.
@@ -114,14 +114,14 @@ impl SessionLink {
     /// there is no connection stays unknown: after each reconnection all must be read again. Refused as
     /// [`ErrorCode::Unimplemented`](lockkeeper_zk_proto::message::ErrorCode::Unimplemented) by servers before 3.6.
     pub(crate) fn watch_below(self: &Arc<Self>, path: &str, on_each: OnEach) -> ClientCall {
-        let request = Request::AddWatch { path: path.to_owned(), mode: AddWatchMode::PersistentRecursive };
+        let request = ZkRequest::AddWatch { path: path.to_owned(), mode: AddWatchMode::PersistentRecursive };
         let watcher = Some(Watcher::Each(on_each));
         self.begin(&request, path, Some(self.operation_time_max), watcher, ClientSession::submit)
     }
 
     fn begin(
         self: &Arc<Self>,
-        request: &Request,
+        request: &ZkRequest,
         path: &str,
         deadline: Option<Duration>,
         watcher: Option<Watcher>,
@@ -148,7 +148,7 @@ impl SessionLink {
     /// and in the order of arrival, by functions that must be quick and must not call back into this type.
     pub(crate) fn submit(
         &self,
-        request: &Request,
+        request: &ZkRequest,
         path: &str,
         on_reply: OnReply,
         on_fire: Option<OnFire>,
@@ -160,9 +160,9 @@ impl SessionLink {
     /// other requests that are not written yet, together with other deletions. Its answer is handled as those of
     /// [`submit`](Self::submit) are.
     pub(crate) fn submit_deletion(&self, node: &str, path: &str, on_reply: OnReply) -> Result<RequestId, ClientError> {
-        let request = Request::Delete { path: node.to_owned(), version: -1 };
+        let request = ZkRequest::Delete { path: node.to_owned(), version: -1 };
         let submit: Submit = |machine, request, _| match request {
-            Request::Delete { path, .. } => machine.submit_deletion(path),
+            ZkRequest::Delete { path, .. } => machine.submit_deletion(path),
             other => machine.submit(other, None),
         };
         self.enter(&request, path, None, on_reply, None, submit)
@@ -170,7 +170,7 @@ impl SessionLink {
 
     fn enter(
         &self,
-        request: &Request,
+        request: &ZkRequest,
         path: &str,
         deadline: Option<Duration>,
         on_reply: OnReply,
@@ -212,7 +212,7 @@ impl SessionLink {
     }
 }
 
-fn check(request: &Request, path: &str) -> Result<(), ClientError> {
+fn check(request: &ZkRequest, path: &str) -> Result<(), ClientError> {
     check_length(request)
         .map_err(|error| ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path))
 }
@@ -231,18 +231,18 @@ const REQUEST_BYTES_MAX: usize = FRAME_BYTES_DEFAULT_MAX;
 /// What a request takes besides its paths and its data, in bytes; generously.
 const REQUEST_OVERHEAD_BYTES: usize = 1024;
 
-fn check_length(request: &Request) -> Result<(), FrameError> {
+fn check_length(request: &ZkRequest) -> Result<(), FrameError> {
     let bulk = match request {
-        Request::Create(create) | Request::Create2(create) | Request::CreateContainer(create) => {
+        ZkRequest::Create(create) | ZkRequest::Create2(create) | ZkRequest::CreateContainer(create) => {
             create.path.len() + create.data.as_ref().map_or(0, Bytes::len) + create.acl.len() * REQUEST_OVERHEAD_BYTES
         }
-        Request::SetData { path, data, .. } => path.len() + data.as_ref().map_or(0, Bytes::len),
-        Request::Delete { path, .. }
-        | Request::Exists { path, .. }
-        | Request::GetData { path, .. }
-        | Request::GetChildren { path, .. }
-        | Request::GetChildren2 { path, .. }
-        | Request::Sync { path } => path.len(),
+        ZkRequest::SetData { path, data, .. } => path.len() + data.as_ref().map_or(0, Bytes::len),
+        ZkRequest::Delete { path, .. }
+        | ZkRequest::Exists { path, .. }
+        | ZkRequest::GetData { path, .. }
+        | ZkRequest::GetChildren { path, .. }
+        | ZkRequest::GetChildren2 { path, .. }
+        | ZkRequest::Sync { path } => path.len(),
         // Seldom asked for, so that they can be measured.
         _ => REQUEST_BYTES_MAX,
     };
@@ -258,10 +258,10 @@ mod tests {
 
     use super::*;
 
-    fn create(data_bytes: usize) -> Request {
+    fn create(data_bytes: usize) -> ZkRequest {
         let data = Some(Bytes::from(vec![0; data_bytes]));
         let (path, acl, mode) = ("/a".to_owned(), vec![Acl::open()], CreateMode::Persistent);
-        Request::Create2(Create { path, data, acl, mode })
+        ZkRequest::Create2(Create { path, data, acl, mode })
     }
 
     #[test]
@@ -276,8 +276,8 @@ mod tests {
     fn a_transaction_and_a_path_are_measured_too() {
         let multi =
             vec![lockkeeper_zk_proto::message::MultiOperation::Delete { path: "/a".repeat(600_000), version: -1 }];
-        assert!(check_length(&Request::Multi(multi)).is_err());
-        assert!(check_length(&Request::Sync { path: "/a".repeat(600_000) }).is_err());
-        assert!(check_length(&Request::Ping).is_ok());
+        assert!(check_length(&ZkRequest::Multi(multi)).is_err());
+        assert!(check_length(&ZkRequest::Sync { path: "/a".repeat(600_000) }).is_err());
+        assert!(check_length(&ZkRequest::Ping).is_ok());
     }
 }

@@ -10,7 +10,7 @@ use lockkeeper_zk_proto::client::{
     ClientSession, DisconnectReason, ProtocolError, Reply, RequestError, RequestId, SessionConfig, SessionEvent,
     SessionLoss,
 };
-use lockkeeper_zk_proto::message::{EventKind, OpCode, RequestEffect, Response, WatcherEvent};
+use lockkeeper_zk_proto::message::{OpCode, RequestEffect, WatchEventKind, WatcherEvent, ZkResponse};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
@@ -53,13 +53,13 @@ pub(crate) struct RequestOutcome {
     pub(crate) epoch: u64,
     /// The newest transaction that the server had applied: of a write that took effect, its own.
     pub(crate) zxid: i64,
-    pub(crate) result: Result<Response, RequestError>,
+    pub(crate) result: Result<ZkResponse, RequestError>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Happening {
     pub(crate) epoch: u64,
-    pub(crate) kind: EventKind,
+    pub(crate) kind: WatchEventKind,
 }
 
 /// What is to be done after an answer was handed over.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Part, QueueName};
-use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, Stat, ZkRequest};
 
 use crate::config::Config;
 use crate::error::ClientError;
@@ -133,7 +133,7 @@ impl CensusReader<'_> {
             names => names?,
         };
         let path_of = |name: &str| if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
-        let read = |name: &String| Request::GetData { path: path_of(name), watch: false };
+        let read = |name: &String| ZkRequest::GetData { path: path_of(name), watch: false };
         let said = ask_all(self.link, self.shown, &names, read, ClientCall::data).await?;
         let mut nodes = Vec::with_capacity(names.len());
         for (name, said) in names.into_iter().zip(said) {

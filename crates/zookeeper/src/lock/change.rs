@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Operation, QueueName, QueueView, Result, Value, ValueVersion};
-use lockkeeper_zk_proto::message::{ErrorCode, Request};
+use lockkeeper_zk_proto::message::{ErrorCode, ZkRequest};
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{ClientCall, WatchWait};
@@ -63,7 +63,7 @@ async fn until_made(inner: &SessionCore, path: &QueuePath, queue: &QueueName) ->
 
 /// Sets a watch whether the node is there or not.
 fn watch_node(inner: &SessionCore, path: &QueuePath) -> (ClientCall, WatchWait) {
-    inner.link.call_watching(&Request::Exists { path: path.on_server(), watch: true }, path.shown())
+    inner.link.call_watching(&ZkRequest::Exists { path: path.on_server(), watch: true }, path.shown())
 }
 
 /// Sends the first read; the future waits until the value differs from the state that was seen, and returns it.
@@ -103,7 +103,7 @@ pub(super) fn value_changed(
 /// Sends a watch, and a read after it.
 fn send_watching_read(inner: &SessionCore, path: &QueuePath) -> ((ClientCall, WatchWait), ClientCall) {
     let watch = watch_node(inner, path);
-    let read = inner.link.call(&Request::GetData { path: path.on_server(), watch: false }, path.shown());
+    let read = inner.link.call(&ZkRequest::GetData { path: path.on_server(), watch: false }, path.shown());
     (watch, read)
 }
 

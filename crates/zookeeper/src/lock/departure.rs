@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result, Ticket};
 use lockkeeper_session::or_never;
-use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
+use lockkeeper_zk_proto::message::{ErrorCode, WatchEventKind, ZkRequest};
 
 use crate::error::ClientError;
 use crate::link::{ClientCall, Happening, WatchWait};
@@ -72,7 +72,7 @@ impl DepartureWait {
         let contender = match ours.filter(|_| mine.as_ref().is_none_or(is_guarded)) {
             Some(place) => ContenderAhead::Ours(place),
             None => {
-                let request = Request::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
+                let request = ZkRequest::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
                 let (call, fired) = inner.link.call_watching(&request, path.shown());
                 ContenderAhead::Watched(call, fired)
             }
@@ -142,7 +142,7 @@ impl DepartureWait {
         }
         // The watch ends with its connection: an event on the next one proves nothing.
         Ok(match self.inner.fired(fired, self.seen, &self.queue).await? {
-            Some(Happening { epoch, kind: EventKind::NodeDeleted }) if epoch == self.seen => Departure::Gone,
+            Some(Happening { epoch, kind: WatchEventKind::NodeDeleted }) if epoch == self.seen => Departure::Gone,
             _ => Departure::Recheck,
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Error, Finding, Operation, Result, SessionTimeout, Severity};
 use lockkeeper_session::Clocks;
-use lockkeeper_zk_proto::message::Request;
+use lockkeeper_zk_proto::message::ZkRequest;
 use lockkeeper_zk_proto::path::ZnodePath;
 use tokio::task::JoinSet;
 
@@ -51,7 +51,7 @@ async fn examine_service(
     findings.extend(examine_answers(timeouts.granted, slowest_round_trip(link).await?));
     findings.extend(examine_rights(link, config).await?);
     findings.extend(examine_tree(link, config).await?);
-    let request = Request::GetData { path: CONFIGURATION.to_owned(), watch: false };
+    let request = ZkRequest::GetData { path: CONFIGURATION.to_owned(), watch: false };
     // Servers before 3.5 have no such node, and a user may not be allowed to read it.
     let configuration = link.call(&request, CONFIGURATION).data().await.ok();
     let voters = configuration.and_then(|(data, _)| count_voters(&String::from_utf8_lossy(&data)));
@@ -89,7 +89,7 @@ async fn slowest_round_trip(link: &Arc<SessionLink>) -> Result<Duration, ClientE
     let mut slowest = Duration::ZERO;
     for _ in 0..ROUND_TRIPS {
         let start = clock.now();
-        link.call(&Request::Sync { path: "/".to_owned() }, "/").response().await?;
+        link.call(&ZkRequest::Sync { path: "/".to_owned() }, "/").response().await?;
         slowest = slowest.max(clock.now().saturating_duration_since(start));
     }
     Ok(slowest)

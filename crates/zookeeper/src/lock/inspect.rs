@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_core::{Contender, ContenderId, ContenderInfo, FencingToken, Mode, Operation, QueueName, Result};
-use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, Stat, ZkRequest};
 
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
@@ -53,7 +53,7 @@ async fn describe_all(
     contenders: Vec<Contender>,
 ) -> Result<Vec<ContenderInfo>, ClientError> {
     let read =
-        |contender: &Contender| Request::GetData { path: path.child_on_server(contender.id.as_str()), watch: false };
+        |contender: &Contender| ZkRequest::GetData { path: path.child_on_server(contender.id.as_str()), watch: false };
     let answers = ask_all(link, path.shown(), &contenders, read, ClientCall::data).await?;
     let found = contenders.into_iter().zip(answers).filter_map(|(contender, answer)| {
         let found = ContenderReading::of(&contender, answer)?;
@@ -74,7 +74,7 @@ pub(super) async fn ask_all<Node: Sync, T, Answer: Future<Output = ReadAnswer<T>
     link: &Arc<SessionLink>,
     shown: &str,
     nodes: &[Node],
-    request: impl Fn(&Node) -> Request + Send,
+    request: impl Fn(&Node) -> ZkRequest + Send,
     answer: impl Fn(ClientCall) -> Answer + Send,
 ) -> Result<Vec<ReadAnswer<T>>, ClientError> {
     let mut answers = Vec::with_capacity(nodes.len());
@@ -115,7 +115,7 @@ pub(super) async fn token_of(
     let Some(writer) = children(link, &path.on_server(), path.shown()).await?.into_iter().find(is_its_writer) else {
         return Ok(own);
     };
-    let request = Request::GetData { path: path.child_on_server(&writer), watch: false };
+    let request = ZkRequest::GetData { path: path.child_on_server(&writer), watch: false };
     let Some((data, stat)) = if_there(link.call(&request, path.shown()).data().await)? else {
         return Ok(own);
     };
@@ -127,7 +127,7 @@ pub(super) async fn token_of(
 pub(super) async fn children(link: &Arc<SessionLink>, path: &str, shown: &str) -> Result<Vec<String>, ClientError> {
     let mut attempt = 1;
     loop {
-        let list = Request::GetChildren { path: path.to_owned(), watch: false };
+        let list = ZkRequest::GetChildren { path: path.to_owned(), watch: false };
         let listed = async { link.call_synced(path, &list, shown).ready().await?.children().await };
         match if_there(listed.await) {
             Err(error) if error.kind() == ClientErrorKind::ConnectionLost && attempt < ATTEMPTS_MAX => attempt += 1,
@@ -165,7 +165,7 @@ async fn read_all(
     path_of: impl Fn(&str) -> String + Sync,
     shown: &str,
 ) -> Result<Vec<LockNode>, ClientError> {
-    let read = |node: &String| Request::GetData { path: path_of(node), watch: false };
+    let read = |node: &String| ZkRequest::GetData { path: path_of(node), watch: false };
     let said = ask_all(link, shown, nodes, read, ClientCall::data).await?;
     let found = nodes.iter().zip(said).filter_map(|(node, said)| {
         let (data, stat) = said.ok()?;
@@ -186,7 +186,7 @@ async fn leave_out_empty_semaphores(
         let path = path_of(&found.node);
         let few = usize::try_from(found.children).is_ok_and(|children| children <= parts.len());
         few.then(|| {
-            parts.map(|part| link.call(&Request::Exists { path: format!("{path}/{part}"), watch: false }, shown))
+            parts.map(|part| link.call(&ZkRequest::Exists { path: format!("{path}/{part}"), watch: false }, shown))
         })
     };
     let calls: Vec<Option<[ClientCall; 2]>> = found.iter().map(exists).collect();

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Advice, Enqueued, Entry, Error, ErrorKind, Operation, QueueName, Result};
-use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, ZkRequest, ZkResponse};
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
@@ -153,9 +153,9 @@ impl QueueJoin {
 
     async fn read(&self, made: CallAnswer, list: &ListShare) -> Result<Made, JoinFailure> {
         let nodes = match made.result? {
-            Response::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],
+            ZkResponse::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],
             // Servers before 3.8.2 send no Stat here; the transaction is the one that the answer is about.
-            Response::Multi(results) => self.read_transaction(&results, made.zxid)?,
+            ZkResponse::Multi(results) => self.read_transaction(&results, made.zxid)?,
             _ => return Err(ClientError::unexpected(OpCode::Create2, self.path.shown()).into()),
         };
         if nodes.len() != self.wanted.len() {
@@ -205,7 +205,7 @@ impl QueueJoin {
             return Err(self.removed());
         }
         let exists = |name: &String| {
-            let request = Request::Exists { path: self.path.child_on_server(name), watch: false };
+            let request = ZkRequest::Exists { path: self.path.child_on_server(name), watch: false };
             self.inner.link.call(&request, self.path.shown())
         };
         let calls: Vec<_> = names.iter().map(exists).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Entry, Error, ErrorKind, Lifetime, Mode, Operation, QueueName, Rank, Result, Ticket};
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, Request};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, ZkRequest};
 
 use crate::error::ClientError;
 use crate::link::ClientCall;
@@ -79,11 +79,11 @@ impl WantedNode {
     }
 }
 
-pub(super) fn request(wanted: &[WantedNode]) -> Request {
+pub(super) fn request(wanted: &[WantedNode]) -> ZkRequest {
     match wanted {
         // A single node is answered with a Stat by every server.
-        [one] if one.anchor.is_none() => Request::Create2(one.create.clone()),
-        all => Request::Multi(all.iter().flat_map(WantedNode::operations).collect()),
+        [one] if one.anchor.is_none() => ZkRequest::Create2(one.create.clone()),
+        all => ZkRequest::Multi(all.iter().flat_map(WantedNode::operations).collect()),
     }
 }
 
@@ -122,7 +122,7 @@ impl SessionCore {
             let data = if at == named_at { queue_data::initial(queue) } else { Vec::new() };
             let acl = if at < named_at { vec![Acl::open()] } else { self.acl.clone() };
             let create = Create { path: node, data: Some(data.into()), acl, mode: CreateMode::Container };
-            self.link.call(&Request::CreateContainer(create), path.shown())
+            self.link.call(&ZkRequest::CreateContainer(create), path.shown())
         };
         let parents: Vec<_> = self.unseen(nodes).into_iter().map(make).collect();
         let is_whole = parents.len() == all;

@@ -8,7 +8,9 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{LossReason, Operation, Result};
 use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::client::RequestError;
-use lockkeeper_zk_proto::message::{ErrorCode, EventKind, MultiOperation, MultiResult, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::{
+    ErrorCode, MultiOperation, MultiResult, OpCode, WatchEventKind, ZkRequest, ZkResponse,
+};
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Happening, RequestOutcome, Then, holding_interval};
@@ -167,14 +169,14 @@ pub(super) fn watch_own(inner: &Arc<SessionCore>, place: &Arc<NodePlace>) {
     if place.is_watched.swap(true, Ordering::AcqRel) {
         return;
     }
-    let request = Request::GetData { path: place.on_server(), watch: true };
+    let request = ZkRequest::GetData { path: place.on_server(), watch: true };
     let (replied, fired) = (place.clone(), place.clone());
     let (later, later_still) = (Arc::downgrade(inner), Arc::downgrade(inner));
     let on_reply = Box::new(move |outcome: RequestOutcome| {
         let is_answered = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(_)));
         let guarded = replied.clone();
         match outcome.result {
-            Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
+            Ok(ZkResponse::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
             Err(RequestError::Refused(ErrorCode::NoNode)) => found_gone(&later, &replied),
             // We may not read it: proofs still find out, in their turn.
             Ok(_) | Err(RequestError::Refused(_)) => {}
@@ -187,7 +189,7 @@ pub(super) fn watch_own(inner: &Arc<SessionCore>, place: &Arc<NodePlace>) {
         Then::Done
     });
     let on_fire = Box::new(move |happening: Happening| match happening.kind {
-        EventKind::NodeDeleted => found_gone(&later_still, &fired),
+        WatchEventKind::NodeDeleted => found_gone(&later_still, &fired),
         _ => watch_again(&later_still, fired),
     });
     let submitted = inner.link.submit(&request, place.path.shown(), on_reply, Some(on_fire));
@@ -279,14 +281,14 @@ async fn prove(inner: &SessionCore, place: &Arc<NodePlace>) -> (u64, Result<(), 
 }
 
 /// The proof write: a transaction that only checks that a node of ours is there.
-fn proof_request(place: &NodePlace) -> Request {
-    Request::Multi(vec![MultiOperation::Check { path: place.on_server(), version: -1 }])
+fn proof_request(place: &NodePlace) -> ZkRequest {
+    ZkRequest::Multi(vec![MultiOperation::Check { path: place.on_server(), version: -1 }])
 }
 
 /// Whether the answer to a proof write says that the node is gone. That write has proved the session too.
-fn finds_node_gone(response: &Result<Response, ClientError>) -> bool {
+fn finds_node_gone(response: &Result<ZkResponse, ClientError>) -> bool {
     match response {
-        Ok(Response::Multi(results)) => {
+        Ok(ZkResponse::Multi(results)) => {
             results.iter().any(|result| matches!(result, MultiResult::Error(ErrorCode::NoNode)))
         }
         Ok(_) => false,
@@ -310,7 +312,7 @@ fn explain(inner: &Arc<SessionCore>, place: Arc<NodePlace>) {
 pub(super) async fn find_out(inner: Arc<SessionCore>, place: &NodePlace) -> LossReason {
     let path = place.path.line_on_server();
     for _ in 0..LOOK_ATTEMPTS_MAX {
-        let read = Request::GetData { path: path.clone(), watch: false };
+        let read = ZkRequest::GetData { path: path.clone(), watch: false };
         let read = inner.link.call_synced(&path, &read, place.path.shown());
         match read.data().await {
             Ok((data, _)) if QueueData::read(&data).is_broken(place.id.as_str()) => return LossReason::Broken,

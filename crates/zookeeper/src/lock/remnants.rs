@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Operation, Part, Remnant, RemnantKind, Result};
-use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Stat};
+use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Stat, ZkRequest};
 
 use crate::config::Config;
 use crate::error::ClientError;
@@ -130,8 +130,8 @@ pub(super) async fn remove(link: &Arc<SessionLink>, remnant: &Remnant) -> Result
 }
 
 async fn removed(link: &Arc<SessionLink>, seen: &RemnantNodes, shown: &str) -> Result<bool, ClientError> {
-    let sync = link.call(&Request::Sync { path: remnant_root(seen).to_owned() }, shown);
-    let look = |(path, _): &(String, Stat)| link.call(&Request::Exists { path: path.clone(), watch: false }, shown);
+    let sync = link.call(&ZkRequest::Sync { path: remnant_root(seen).to_owned() }, shown);
+    let look = |(path, _): &(String, Stat)| link.call(&ZkRequest::Exists { path: path.clone(), watch: false }, shown);
     let looks: Vec<ClientCall> = seen.nodes.iter().map(look).collect();
     sync.response().await?;
     for ((_, before), look) in seen.nodes.iter().zip(looks) {
@@ -142,7 +142,7 @@ async fn removed(link: &Arc<SessionLink>, seen: &RemnantNodes, shown: &str) -> R
         }
     }
     let delete = |(path, stat): &(String, Stat)| MultiOperation::Delete { path: path.clone(), version: stat.version };
-    let request = Request::Multi(seen.nodes.iter().map(delete).collect());
+    let request = ZkRequest::Multi(seen.nodes.iter().map(delete).collect());
     match MultiResult::blamed(&link.call(&request, shown).results().await?) {
         None => Ok(true),
         Some((_, ErrorCode::NoNode | ErrorCode::NotEmpty | ErrorCode::BadVersion)) => Ok(false),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Error, ErrorKind, FencingToken, Operation, QueueName, Result, Revocation,
 };
-use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Stat, ZkRequest};
 
 use crate::error::ClientError;
 use crate::link::{ClientCall, Synced, if_there};
@@ -58,7 +58,7 @@ type NodeData = (Bytes, Stat);
 
 impl Read {
     fn send(inner: &SessionCore, path: &QueuePath, contender: &ContenderId) -> Self {
-        let read = |path| Request::GetData { path, watch: false };
+        let read = |path| ZkRequest::GetData { path, watch: false };
         let contender = read(path.child_on_server(contender.as_str()));
         Self {
             contender: inner.link.call_synced(&path.on_server(), &contender, path.shown()),
@@ -93,7 +93,7 @@ impl ContenderRequest {
                 None => REVOKE.to_vec(),
             };
             let path = self.path.child_on_server(self.contender.as_str());
-            let request = Request::SetData { path, data: Some(data.into()), version: stat.version };
+            let request = ZkRequest::SetData { path, data: Some(data.into()), version: stat.version };
             match self.inner.link.call(&request, self.path.shown()).response().await {
                 Ok(_) => return Ok(true),
                 Err(error) if error.is(ErrorCode::NoNode) => return Ok(false),
@@ -139,7 +139,7 @@ impl ContenderRequest {
     /// Commits a break. Where the note is refused for want of a right, only the deletion is done.
     async fn commit(&self, mut operations: Vec<MultiOperation>) -> Result<Committed, ClientError> {
         loop {
-            let request = Request::Multi(operations.clone());
+            let request = ZkRequest::Multi(operations.clone());
             let blamed = MultiResult::blamed(&self.inner.link.call(&request, self.path.shown()).results().await?);
             let is_note = blamed.is_some_and(|(at, _)| at + 1 < operations.len());
             match blamed.map(|(_, code)| code) {

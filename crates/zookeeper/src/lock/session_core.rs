@@ -11,7 +11,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket,
 };
-use lockkeeper_zk_proto::message::{Acl, Request};
+use lockkeeper_zk_proto::message::{Acl, ZkRequest};
 use lockkeeper_zk_proto::path::ZnodePath;
 use tokio::sync::{Notify, oneshot};
 
@@ -118,7 +118,7 @@ impl SessionCore {
     /// session, its nodes' watches fire first, and only then is the connection closed.
     pub(super) async fn outlive(&self, path: &QueuePath) {
         for _ in 0..LOOK_ATTEMPTS_MAX {
-            let sync = self.link.call(&Request::Sync { path: path.on_server() }, path.shown());
+            let sync = self.link.call(&ZkRequest::Sync { path: path.on_server() }, path.shown());
             match sync.response().await {
                 Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {}
                 _ => return,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Part, QueueView};
 use lockkeeper_zk_proto::client::{QUEUED_REQUESTS_MAX, RequestId};
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, ZkRequest, ZkResponse};
 use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
@@ -225,13 +225,13 @@ fn send(
     freshness: ListFreshness,
     now: BootInstant,
 ) -> (Arc<SharedList>, Vec<RequestId>) {
-    let sync = (freshness == ListFreshness::Synced).then(|| Request::Sync { path: path.on_server() });
-    let queue = Request::GetChildren { path: path.on_server(), watch: false };
+    let sync = (freshness == ListFreshness::Synced).then(|| ZkRequest::Sync { path: path.on_server() });
+    let queue = ZkRequest::GetChildren { path: path.on_server(), watch: false };
     let needs_line = !layout.is_in_line(part);
-    let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
+    let line = needs_line.then(|| ZkRequest::GetChildren { path: path.line_on_server(), watch: false });
     let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
     let list = Arc::new(SharedList::of(path.shown(), freshness, requests.len(), now));
-    let with_callback = |(at, request): (usize, Request)| {
+    let with_callback = |(at, request): (usize, ZkRequest)| {
         let mut teller = ListAnswerSender { list: Some(list.clone()), at, operation: request.opcode() };
         let on_reply = move |outcome: RequestOutcome| {
             teller.tell(|operation, path| CallAnswer::of(outcome, operation, path));
@@ -308,7 +308,7 @@ impl QueueListing {
 /// Reads the answer to a list: the connection, and the children if there is such a node.
 fn children(CallAnswer { epoch, result, .. }: CallAnswer) -> Result<(u64, Option<Vec<String>>), ClientError> {
     match result {
-        Ok(Response::GetChildren { children }) => Ok((epoch, Some(children))),
+        Ok(ZkResponse::GetChildren { children }) => Ok((epoch, Some(children))),
         Ok(_) => Err(ClientError::unexpected(OpCode::GetChildren, "")),
         Err(error) if error.is(ErrorCode::NoNode) => Ok((epoch, None)),
         Err(error) => Err(error),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Finding, Severity};
 use lockkeeper_zk_proto::message::{
-    Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, WatcherKind,
+    Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, WatcherKind, ZkRequest,
 };
 use lockkeeper_zk_proto::path::ZnodePath;
 
@@ -21,8 +21,8 @@ pub(super) async fn require_fit(link: &Arc<SessionLink>) -> Result<(), ClientErr
     let chroot = link.chroot.path();
     let path = || chroot.to_string();
     // It changes nothing, and came with the containers: ZooKeeper 3.4 does not know it.
-    let known = link.call(&Request::CheckWatches { path: path(), kind: WatcherKind::Any }, chroot.as_str());
-    let stands = link.call(&Request::Exists { path: path(), watch: false }, chroot.as_str());
+    let known = link.call(&ZkRequest::CheckWatches { path: path(), kind: WatcherKind::Any }, chroot.as_str());
+    let stands = link.call(&ZkRequest::Exists { path: path(), watch: false }, chroot.as_str());
     if let Err(error) = known.response().await
         && error.is(ErrorCode::Unimplemented)
     {
@@ -44,7 +44,7 @@ pub(super) async fn try_below_base(
         let path = String::from(child);
         let empty = || Some(Vec::new().into());
         let create = Create { path: path.clone(), data: empty(), acl: config.acl.clone(), mode };
-        let request = Request::Multi(vec![
+        let request = ZkRequest::Multi(vec![
             match mode {
                 CreateMode::Container => MultiOperation::CreateContainer(create),
                 _ => MultiOperation::Create(create),

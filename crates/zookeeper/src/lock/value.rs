@@ -14,7 +14,7 @@ use lockkeeper_core::{
     BoxFuture, Error, ErrorKind, Expected, Operation, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
 use lockkeeper_zk_proto::message::{
-    Create, CreateMode, ErrorCode, MultiOperation, MultiResult, Request, Response, Stat,
+    Create, CreateMode, ErrorCode, MultiOperation, MultiResult, Stat, ZkRequest, ZkResponse,
 };
 
 use crate::error::{ClientError, ClientErrorKind};
@@ -56,7 +56,7 @@ pub(super) fn stored(found: Result<(Bytes, Stat), ClientError>, part: Part) -> R
 }
 
 fn send_read(inner: &SessionCore, path: &QueuePath) -> Synced {
-    let request = Request::GetData { path: path.on_server(), watch: false };
+    let request = ZkRequest::GetData { path: path.on_server(), watch: false };
     inner.link.call_synced(&path.on_server(), &request, path.shown())
 }
 
@@ -163,8 +163,8 @@ impl Write {
         let (made_parents, is_whole) = self.inner.make_parents(&self.queue, &self.path, parents.clone());
         let create = self.create(QueueData::read(&[]).with_value(&self.queue, Some(value)));
         let request = match create.mode {
-            CreateMode::Container => Request::CreateContainer(create),
-            _ => Request::Create2(create),
+            CreateMode::Container => ZkRequest::CreateContainer(create),
+            _ => ZkRequest::Create2(create),
         };
         match link.call(&request, self.path.shown()).created().await {
             Ok((_, stat)) => Ok(Some(version(stat.mzxid, stat.version))),
@@ -192,7 +192,7 @@ impl Write {
             return Ok(Some(version));
         }
         let request =
-            Request::SetData { path: self.path.on_server(), data: Some(data.into()), version: stored.stat.version };
+            ZkRequest::SetData { path: self.path.on_server(), data: Some(data.into()), version: stored.stat.version };
         match self.inner.link.call(&request, self.path.shown()).stat().await {
             Ok(stat) => Ok(Some(version(stat.mzxid, stat.version))),
             Err(error) => overtaken(error),
@@ -205,9 +205,9 @@ impl Write {
             MultiOperation::Delete { path: self.path.on_server(), version: stored.stat.version },
             MultiOperation::Create2(self.create(data.to_vec())),
         ];
-        let answer = self.inner.link.call(&Request::Multi(operations), self.path.shown()).await;
+        let answer = self.inner.link.call(&ZkRequest::Multi(operations), self.path.shown()).await;
         match answer.result? {
-            Response::Multi(results) if !results.iter().any(|result| matches!(result, MultiResult::Error(_))) => {
+            ZkResponse::Multi(results) if !results.iter().any(|result| matches!(result, MultiResult::Error(_))) => {
                 Ok(Some(version(answer.zxid, 0)))
             }
             _ => Ok(None),
@@ -222,8 +222,8 @@ impl Write {
         let rest = stored.data.with_value(&self.queue, None);
         let is_needed = stored.stat.num_children > 0;
         let request = match is_needed {
-            true => Request::SetData { path, data: Some(rest.into()), version },
-            false => Request::Delete { path, version },
+            true => ZkRequest::SetData { path, data: Some(rest.into()), version },
+            false => ZkRequest::Delete { path, version },
         };
         match self.inner.link.call(&request, self.path.shown()).response().await {
             Ok(_) => Ok(Some(ValueVersion(0))),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ConnectionNumber, Error, ErrorKind, Mode, Operation, Part, QueueName, QueueView, Result};
-use lockkeeper_zk_proto::message::Request;
+use lockkeeper_zk_proto::message::ZkRequest;
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::Layout;
@@ -70,10 +70,10 @@ impl SessionCore {
 
     /// Sends a list that also sets a watch on the queue.
     pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, WatchWait) {
-        let request = Request::GetChildren { path: path.on_server(), watch: true };
+        let request = ZkRequest::GetChildren { path: path.on_server(), watch: true };
         let (queue, fired) = self.link.call_watching(&request, path.shown());
         let is_needed = !self.naming.layout.is_in_line(part);
-        let request = || Request::GetChildren { path: path.line_on_server(), watch: false };
+        let request = || ZkRequest::GetChildren { path: path.line_on_server(), watch: false };
         let line = is_needed.then(|| self.link.call(&request(), path.shown()));
         (WatchingList { queue, line, asked_at: self.link.clock.now() }, fired)
     }
@@ -153,7 +153,7 @@ impl SessionCore {
     async fn look_into_parts_once(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
         // The parts below a line are Curator's, also if our own layout is another.
         let list = |&part: &Part| {
-            let request = Request::GetChildren { path: path.part_on_server(part, Layout::Curator), watch: false };
+            let request = ZkRequest::GetChildren { path: path.part_on_server(part, Layout::Curator), watch: false };
             (part, self.link.call(&request, path.shown()))
         };
         let calls: Vec<_> = parts.iter().map(list).collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lockkeeper_core::{
     Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Part, QueueName, Result, Ticket, Withdrawal,
 };
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, ZkRequest, ZkResponse};
 use tokio::sync::oneshot;
 
 use crate::error::{ClientError, ClientErrorKind};
@@ -92,7 +92,7 @@ pub(super) fn delete(
     let (node, shown) = (place.on_server(), place.path.shown());
     let submitted = if place.outlives_session {
         // Alone: put back after a transaction that was refused, it could come too late for a session that closes.
-        inner.link.submit(&Request::Delete { path: node, version: -1 }, shown, on_reply, None)
+        inner.link.submit(&ZkRequest::Delete { path: node, version: -1 }, shown, on_reply, None)
     } else {
         inner.link.submit_deletion(&node, shown, on_reply)
     };
@@ -110,12 +110,12 @@ pub(super) fn delete(
 /// the queue has contenders; a later one will try again.
 async fn renew(inner: &SessionCore, place: &NodePlace) {
     let path = place.path.on_server();
-    let read = Request::GetData { path: path.clone(), watch: false };
+    let read = ZkRequest::GetData { path: path.clone(), watch: false };
     let Ok((data, stat)) = inner.link.call(&read, place.path.shown()).data().await else {
         return;
     };
     if QueueData::read(&data).value().is_none() {
-        let request = Request::Delete { path, version: stat.version };
+        let request = ZkRequest::Delete { path, version: stat.version };
         let _ = inner.link.call(&request, place.path.shown()).response().await;
     }
 }
@@ -153,7 +153,7 @@ impl WithdrawalTask {
     }
 
     /// Goes on with a deletion after its first answer.
-    async fn leave(mut self, place: Arc<NodePlace>, first: Result<Response, ClientError>) {
+    async fn leave(mut self, place: Arc<NodePlace>, first: Result<ZkResponse, ClientError>) {
         let ending = match first {
             // It was sent once, so we did not delete the node ourselves.
             Err(error) if error.is(ErrorCode::NoNode) => {
@@ -191,12 +191,12 @@ impl WithdrawalTask {
     }
 
     fn send_delete(&self, node: &str) -> ClientCall {
-        let request = Request::Delete { path: node.to_owned(), version: -1 };
+        let request = ZkRequest::Delete { path: node.to_owned(), version: -1 };
         self.inner.link.call_without_deadline(&request, self.path.shown())
     }
 
     /// Deletes until the node is gone, or the session is over and its nodes with it.
-    async fn delete_until_certain(&mut self, node: &str, first: Result<Response, ClientError>) -> WithdrawalEnd {
+    async fn delete_until_certain(&mut self, node: &str, first: Result<ZkResponse, ClientError>) -> WithdrawalEnd {
         let mut outcome = first;
         loop {
             match outcome {

@@ -13,7 +13,7 @@ use lockkeeper_zk_proto::client::{AnchorConfig, ClientSession, Reply, SessionCon
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    Acl, Create, CreateMode, MultiOperation, ReplyHeader, Request, RequestHeader, Response, XID_PING,
+    Acl, Create, CreateMode, MultiOperation, ReplyHeader, RequestHeader, XID_PING, ZkRequest, ZkResponse,
 };
 use lockkeeper_zk_proto::time::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -74,9 +74,9 @@ impl Bare {
             assert_ne!(bare.machine.state(), SessionState::Offline, "the server takes the session on");
         }
         assert_eq!(bare.machine.timeout(), Some(SESSION_TIMEOUT), "the server grants what the rules reckon with");
-        let create = |path: String, mode| Request::Create(Create { path, data: None, acl: vec![Acl::open()], mode });
+        let create = |path: String, mode| ZkRequest::Create(Create { path, data: None, acl: vec![Acl::open()], mode });
         bare.request(&create(queue.to_owned(), CreateMode::Persistent)).await;
-        let Response::Create { path } =
+        let ZkResponse::Create { path } =
             bare.request(&create(format!("{queue}/{NAME}"), CreateMode::EphemeralSequential)).await
         else {
             panic!("a node was to be made")
@@ -87,11 +87,11 @@ impl Bare {
 
     pub(crate) async fn prove(&mut self) {
         let check = MultiOperation::Check { path: self.node.clone(), version: -1 };
-        self.request(&Request::Multi(vec![check])).await;
+        self.request(&ZkRequest::Multi(vec![check])).await;
     }
 
     /// Does a request and waits for its reply: no other one is under way.
-    async fn request(&mut self, request: &Request) -> Response {
+    async fn request(&mut self, request: &ZkRequest) -> ZkResponse {
         let id = self.machine.submit(request, None).expect("small and alone");
         loop {
             assert_eq!(self.machine.state(), SessionState::Online, "the server answers: {request:?}");

@@ -66,7 +66,7 @@ async fn serve(mut stream: DuplexStream, is_silent: bool) -> io::Result<()> {
             let error = answer_to(header.code);
             let reply = ReplyHeader { xid: header.xid, zxid: 1, error };
             let sync = (error == ErrorCode::Ok && header.code == OpCode::Sync.code())
-                .then(|| Response::Sync { path: "/".to_owned() });
+                .then(|| ZkResponse::Sync { path: "/".to_owned() });
             stream.write_all(&encode_reply(reply, sync.as_ref(), MAX).unwrap()).await?;
             if error == ErrorCode::Unimplemented || header.code == OpCode::CloseSession.code() {
                 return Ok(());

@@ -11,7 +11,7 @@ use lockkeeper_zk_proto::client::SessionCredentials;
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    ConnectRequest, ConnectResponse, ErrorCode, ReadOnlyFlag, ReplyHeader, Request, encode_request,
+    ConnectRequest, ConnectResponse, ErrorCode, ReadOnlyFlag, ReplyHeader, ZkRequest, encode_request,
 };
 use lockkeeper_zookeeper::{Dial, Server, Stream, TcpDial};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, ReadHalf};
@@ -131,7 +131,7 @@ async fn end(server: SocketAddr, session: &SessionCredentials) -> io::Result<boo
         read_only: ReadOnlyFlag::No,
     };
     let frame = connect.to_frame(FRAME_BYTES_DEFAULT_MAX).map_err(io::Error::other)?;
-    let close = encode_request(1, &Request::CloseSession, FRAME_BYTES_DEFAULT_MAX).map_err(io::Error::other)?;
+    let close = encode_request(1, &ZkRequest::CloseSession, FRAME_BYTES_DEFAULT_MAX).map_err(io::Error::other)?;
     stream.write_all(&[&frame[..], &close[..]].concat()).await?;
     let mut deframer = Deframer::new(FRAME_BYTES_DEFAULT_MAX);
     let answer = next_frame(&mut stream, &mut deframer).await?;

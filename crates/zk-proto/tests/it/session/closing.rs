@@ -8,14 +8,14 @@ use super::pair::*;
 #[test]
 fn closing_waits_for_what_was_submitted_and_takes_nothing_more() {
     let mut pair = Pair::online();
-    pair.submit(Request::Delete { path: "/mine".into(), version: -1 });
+    pair.submit(ZkRequest::Delete { path: "/mine".into(), version: -1 });
     pair.client.close();
     pair.client.close();
     assert_eq!(pair.client.submit(&exists("/a"), None), Err(SubmitError::Closing));
-    assert_eq!(pair.requests(), [Request::Delete { path: "/mine".into(), version: -1 }, Request::CloseSession]);
-    pair.answer(1, &Response::Done);
-    assert_eq!(pair.outcome(), Ok(Response::Done));
-    pair.answer(2, &Response::Done);
+    assert_eq!(pair.requests(), [ZkRequest::Delete { path: "/mine".into(), version: -1 }, ZkRequest::CloseSession]);
+    pair.answer(1, &ZkResponse::Done);
+    assert_eq!(pair.outcome(), Ok(ZkResponse::Done));
+    pair.answer(2, &ZkResponse::Done);
     assert_eq!(pair.event(), SessionEvent::Over(SessionLoss::Closed));
     assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Closed));
     assert_eq!(pair.hang_up(), [], "the server closing the connection is no event");
@@ -28,7 +28,7 @@ fn closing_goes_on_over_a_lost_connection() {
     pair.pump();
     assert_eq!(pair.hang_up().len(), 1);
     pair.go_online();
-    assert_eq!(pair.arrival().1, Request::CloseSession);
+    assert_eq!(pair.arrival().1, ZkRequest::CloseSession);
     pair.hang_up();
     // This time it took effect, and only the reply was lost.
     pair.dial();
@@ -43,9 +43,9 @@ fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
     pair.send(create("/a"));
     assert!(pair.client.renew(pair.time()));
     pair.client.close();
-    assert_eq!(pair.requests(), [create("/a"), Request::CloseSession]);
+    assert_eq!(pair.requests(), [create("/a"), ZkRequest::CloseSession]);
     pair.refuse(1, ErrorCode::NodeExists);
-    pair.answer(2, &Response::Done);
+    pair.answer(2, &ZkResponse::Done);
     assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Closed));
 }
 
@@ -57,7 +57,7 @@ fn closing_during_the_first_handshake_closes_what_it_makes() {
     assert_eq!(pair.client.state(), SessionState::Handshake);
     pair.grant(6_000, SESSION_ID);
     pair.events();
-    assert_eq!(pair.arrival().1, Request::CloseSession);
+    assert_eq!(pair.arrival().1, ZkRequest::CloseSession);
 
     let mut pair = Pair::new();
     pair.dial();
@@ -80,7 +80,7 @@ fn closing_that_the_server_refuses_is_tried_on_another_connection() {
     assert_eq!(pair.client.state(), SessionState::Offline);
     pair.events();
     pair.go_online();
-    assert_eq!(pair.arrival().1, Request::CloseSession);
+    assert_eq!(pair.arrival().1, ZkRequest::CloseSession);
 }
 
 /// The operations of frames that follow one another.
@@ -97,7 +97,7 @@ fn operations(mut bytes: &[u8]) -> Vec<i32> {
 #[test]
 fn a_farewell_is_what_waits_and_the_end_of_the_session_however_much_is_unanswered() {
     let (delete, close) = (OpCode::Delete.code(), OpCode::CloseSession.code());
-    let removal = || Request::Delete { path: "/mine".into(), version: -1 };
+    let removal = || ZkRequest::Delete { path: "/mine".into(), version: -1 };
     let mut pair = Pair::online();
     for _ in 0..IN_FLIGHT_MAX + 5 {
         pair.submit(removal());
@@ -117,7 +117,7 @@ fn a_farewell_is_what_waits_and_the_end_of_the_session_however_much_is_unanswere
 fn a_farewell_is_short_enough_for_a_socket_and_still_ends_the_session() {
     let mut pair = Pair::online();
     for _ in 0..50 {
-        pair.submit(Request::SetData { path: "/a".into(), data: Some(vec![0; 10_000].into()), version: -1 });
+        pair.submit(ZkRequest::SetData { path: "/a".into(), data: Some(vec![0; 10_000].into()), version: -1 });
     }
     let farewell = pair.client.farewell(pair.time()).unwrap();
     assert!(farewell.len() <= TRANSMIT_BYTES_MAX + 100, "{}", farewell.len());

@@ -158,15 +158,15 @@ fn credentials_go_out_before_anything_else_on_each_connection() {
     pair.submit(exists("/late"));
     let arrived: Vec<_> = pair.arrivals().into_iter().map(|(header, _)| header.xid).collect();
     assert_eq!(arrived, [XID_AUTH, XID_AUTH, 1, 2]);
-    pair.answer(XID_AUTH, &Response::Done);
-    pair.answer(XID_AUTH, &Response::Done);
+    pair.answer(XID_AUTH, &ZkResponse::Done);
+    pair.answer(XID_AUTH, &ZkResponse::Done);
     let told: Vec<_> = pair.outcomes();
-    assert_eq!(told, [(first, Ok(Response::Done)), (second, Ok(Response::Done))]);
+    assert_eq!(told, [(first, Ok(ZkResponse::Done)), (second, Ok(ZkResponse::Done))]);
 
     pair.reconnect();
     let (arrived, _): (Vec<_>, Vec<_>) = pair.arrivals().into_iter().map(|(_, request)| (request, ())).unzip();
-    assert_eq!(arrived, [Request::Auth(auth("a:1")), Request::Auth(auth("b:2"))]);
-    pair.answer(XID_AUTH, &Response::Done);
+    assert_eq!(arrived, [ZkRequest::Auth(auth("a:1")), ZkRequest::Auth(auth("b:2"))]);
+    pair.answer(XID_AUTH, &ZkResponse::Done);
     assert_eq!(pair.events(), [], "told the first time alone");
 }
 
@@ -178,7 +178,7 @@ fn credentials_lost_with_a_connection_are_told_of_on_the_next() {
     assert_eq!(replies(pair.hang_up()), []);
     pair.go_online();
     pair.pump();
-    pair.answer(XID_AUTH, &Response::Done);
+    pair.answer(XID_AUTH, &ZkResponse::Done);
     assert_eq!(replies(pair.events())[0].id, id);
 }
 

@@ -5,13 +5,13 @@ use lockkeeper_zk_proto::message::*;
 
 use super::pair::*;
 
-fn delete(path: &str) -> Request {
-    Request::Delete { path: path.into(), version: -1 }
+fn delete(path: &str) -> ZkRequest {
+    ZkRequest::Delete { path: path.into(), version: -1 }
 }
 
-fn together(paths: &[&str]) -> Request {
+fn together(paths: &[&str]) -> ZkRequest {
     let delete = |path: &&str| MultiOperation::Delete { path: (*path).to_owned(), version: -1 };
-    Request::Multi(paths.iter().map(delete).collect())
+    ZkRequest::Multi(paths.iter().map(delete).collect())
 }
 
 fn delete_all(pair: &mut Pair, paths: &[&str]) -> Vec<RequestId> {
@@ -35,8 +35,8 @@ fn deletions_that_wait_together_are_one_transaction_and_each_is_answered() {
     pair.submit(create("/a"));
     pair.go_online();
     assert_eq!(pair.requests(), [together(&["/x", "/y", "/z"]), create("/a")]);
-    pair.answer(1, &Response::Multi(vec![MultiResult::Delete; 3]));
-    let done: Vec<_> = ids.into_iter().map(|id| (id, Ok(Response::Done))).collect();
+    pair.answer(1, &ZkResponse::Multi(vec![MultiResult::Delete; 3]));
+    let done: Vec<_> = ids.into_iter().map(|id| (id, Ok(ZkResponse::Done))).collect();
     assert_eq!(pair.outcomes(), done);
 }
 
@@ -46,20 +46,20 @@ fn a_deletion_that_is_refused_takes_no_other_with_it() {
     let ids = delete_all(&mut pair, &["/x", "/gone", "/z"]);
     assert_eq!(pair.requests(), [together(&["/x", "/gone", "/z"])]);
     let results = [ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
-    pair.answer(1, &Response::Multi(results.to_vec()));
+    pair.answer(1, &ZkResponse::Multi(results.to_vec()));
     assert_eq!(pair.outcomes(), [(ids[1], Err(RequestError::Refused(ErrorCode::NoNode)))]);
     // Never again together: each could be at fault.
     let later = delete_all(&mut pair, &["/later"]);
     assert_eq!(pair.requests(), [delete("/x"), delete("/z"), delete("/later")]);
     for xid in 2..=4 {
-        pair.answer(xid, &Response::Done);
+        pair.answer(xid, &ZkResponse::Done);
     }
-    let done = [ids[0], ids[2], later[0]].map(|id| (id, Ok(Response::Done)));
+    let done = [ids[0], ids[2], later[0]].map(|id| (id, Ok(ZkResponse::Done)));
     assert_eq!(pair.outcomes(), done);
 }
 
-fn list(path: &str) -> Request {
-    Request::GetChildren { path: path.into(), watch: false }
+fn list(path: &str) -> ZkRequest {
+    ZkRequest::GetChildren { path: path.into(), watch: false }
 }
 
 #[test]
@@ -67,20 +67,21 @@ fn a_list_behind_deletions_that_had_no_effect_is_made_again_behind_them() {
     let mut pair = Pair::online();
     let deletions = delete_all(&mut pair, &["/q/x", "/q/gone"]);
     let (stale, other) = (pair.submit(list("/q")), pair.submit(list("/other")));
-    let watching = pair.send(Request::GetChildren { path: "/q".into(), watch: true });
+    let watching = pair.send(ZkRequest::GetChildren { path: "/q".into(), watch: true });
     assert_eq!(pair.requests().len(), 4);
     let results = [ErrorCode::RuntimeInconsistency, ErrorCode::NoNode].map(MultiResult::Error);
-    pair.answer(1, &Response::Multi(results.to_vec()));
-    let children = |names: &[&str]| Response::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
+    pair.answer(1, &ZkResponse::Multi(results.to_vec()));
+    let children =
+        |names: &[&str]| ZkResponse::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
     pair.answer(2, &children(&["x"]));
     pair.answer(3, &children(&["x"]));
     pair.answer(4, &children(&["x"]));
     let told: Vec<_> = pair.outcomes().into_iter().map(|(id, _)| id).collect();
     assert_eq!(told, [deletions[1], other, watching], "a watch tells of the deletions itself");
     assert_eq!(pair.requests(), [delete("/q/x"), list("/q")]);
-    pair.answer(5, &Response::Done);
+    pair.answer(5, &ZkResponse::Done);
     pair.answer(6, &children(&[]));
-    assert_eq!(pair.outcomes(), [(deletions[0], Ok(Response::Done)), (stale, Ok(children(&[])))]);
+    assert_eq!(pair.outcomes(), [(deletions[0], Ok(ZkResponse::Done)), (stale, Ok(children(&[])))]);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn an_answer_that_fits_no_deletion_claims_no_effect() {
     let mut pair = Pair::online();
     let ids = delete_all(&mut pair, &["/x", "/y"]);
     pair.pump();
-    pair.answer(1, &Response::Multi(vec![MultiResult::Delete]));
+    pair.answer(1, &ZkResponse::Multi(vec![MultiResult::Delete]));
     let outcomes = pair.outcomes();
     assert_eq!(outcomes.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids);
     assert!(outcomes.iter().all(|(_, outcome)| outcome.is_err()), "{outcomes:?}");
@@ -104,19 +105,19 @@ fn a_transaction_has_a_maximum_of_deletions() {
         .requests()
         .iter()
         .map(|request| match request {
-            Request::Multi(operations) => operations.len(),
+            ZkRequest::Multi(operations) => operations.len(),
             _ => 1,
         })
         .collect();
     assert_eq!(sizes, [DELETIONS_MAX, 2]);
 }
 
-fn along(paths: &[&str], made: &str) -> Request {
-    let (Request::Multi(mut operations), Request::Create2(made)) = (together(paths), create(made)) else {
+fn along(paths: &[&str], made: &str) -> ZkRequest {
+    let (ZkRequest::Multi(mut operations), ZkRequest::Create2(made)) = (together(paths), create(made)) else {
         unreachable!("it is what they return");
     };
     operations.push(MultiOperation::Create2(made));
-    Request::Multi(operations)
+    ZkRequest::Multi(operations)
 }
 
 fn make(pair: &mut Pair, path: &str) -> RequestId {
@@ -124,8 +125,8 @@ fn make(pair: &mut Pair, path: &str) -> RequestId {
     pair.client.submit_creation(&create(path), deadline).unwrap()
 }
 
-fn made(path: &str) -> Response {
-    Response::Create2 { path: path.into(), stat: Stat::default() }
+fn made(path: &str) -> ZkResponse {
+    ZkResponse::Create2 { path: path.into(), stat: Stat::default() }
 }
 
 #[test]
@@ -137,9 +138,9 @@ fn the_next_creation_goes_along_with_the_deletions_before_it_and_is_answered_as_
     pair.go_online();
     assert_eq!(pair.requests(), [along(&["/q/old"], "/q/new"), list("/q")]);
     let result = MultiResult::Create2 { path: "/q/new".into(), stat: Stat::default() };
-    pair.answer(1, &Response::Multi(vec![MultiResult::Delete, result]));
-    assert_eq!(pair.outcomes(), [(deleted[0], Ok(Response::Done)), (created, Ok(made("/q/new")))]);
-    pair.answer(2, &Response::GetChildren { children: Vec::new() });
+    pair.answer(1, &ZkResponse::Multi(vec![MultiResult::Delete, result]));
+    assert_eq!(pair.outcomes(), [(deleted[0], Ok(ZkResponse::Done)), (created, Ok(made("/q/new")))]);
+    pair.answer(2, &ZkResponse::GetChildren { children: Vec::new() });
     // No deadline of it is left.
     pair.events();
     pair.advance_to(pair.now + 2_000);
@@ -153,8 +154,8 @@ fn a_server_that_tells_no_stat_in_transactions_answers_a_creation_with_its_resul
     let created = make(&mut pair, "/q/new");
     pair.pump();
     let result = MultiResult::Create { path: "/q/new".into() };
-    pair.answer(1, &Response::Multi(vec![MultiResult::Delete, result.clone()]));
-    let outcomes = [(deleted[0], Ok(Response::Done)), (created, Ok(Response::Multi(vec![result])))];
+    pair.answer(1, &ZkResponse::Multi(vec![MultiResult::Delete, result.clone()]));
+    let outcomes = [(deleted[0], Ok(ZkResponse::Done)), (created, Ok(ZkResponse::Multi(vec![result])))];
     assert_eq!(pair.outcomes(), outcomes);
 }
 
@@ -184,8 +185,9 @@ fn a_creation_that_a_refused_deletion_held_up_goes_out_once_more_before_what_was
     assert_eq!(pair.requests(), [along(&["/q/gone"], "/q/new"), list("/q")]);
     pair.submit(list("/later"));
     let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
-    pair.answer(1, &Response::Multi(results.to_vec()));
-    let children = |names: &[&str]| Response::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
+    pair.answer(1, &ZkResponse::Multi(results.to_vec()));
+    let children =
+        |names: &[&str]| ZkResponse::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
     pair.answer(2, &children(&[]));
     assert_eq!(pair.outcomes(), [(deleted[0], Err(RequestError::Refused(ErrorCode::NoNode)))]);
     assert_eq!(pair.requests(), [create("/q/new"), list("/later"), list("/q")]);
@@ -205,7 +207,7 @@ fn a_creation_that_went_along_is_never_overtaken_by_another_below_the_same_node(
     pair.go_online();
     let all = [together(&["/q/x", "/q/y"]), create("/q/1"), create("/q/2")];
     assert_eq!(pair.requests(), all, "two of one node are made alone");
-    pair.answer(1, &Response::Multi(vec![MultiResult::Delete; 2]));
+    pair.answer(1, &ZkResponse::Multi(vec![MultiResult::Delete; 2]));
     pair.answer(2, &made("/q/1"));
     pair.answer(3, &made("/q/2"));
     assert!(pair.outcomes().ends_with(&[(first, Ok(made("/q/1"))), (second, Ok(made("/q/2")))]));
@@ -217,8 +219,8 @@ fn a_creation_that_went_along_is_never_overtaken_by_another_below_the_same_node(
     let fourth = make(&mut pair, "/q/4");
     assert_eq!(pair.requests(), [delete("/q/z")], "the next one waits for the answer");
     let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
-    pair.answer(4, &Response::Multi(results.to_vec()));
-    pair.answer(5, &Response::Done);
+    pair.answer(4, &ZkResponse::Multi(results.to_vec()));
+    pair.answer(5, &ZkResponse::Done);
     assert_eq!(pair.requests(), [create("/q/3"), create("/q/4")]);
     pair.answer(6, &made("/q/3"));
     pair.answer(7, &made("/q/4"));
@@ -234,13 +236,13 @@ fn a_creation_that_is_refused_keeps_no_deletion_from_its_effect() {
         assert_eq!(pair.requests(), [along(&["/q/old"], "/q/new")]);
         let results = [ErrorCode::Ok, ErrorCode::NoAuth].map(MultiResult::Error);
         match is_said_which {
-            true => pair.answer(1, &Response::Multi(results.to_vec())),
+            true => pair.answer(1, &ZkResponse::Multi(results.to_vec())),
             false => pair.refuse(1, ErrorCode::NoAuth),
         }
         assert_eq!(pair.outcomes(), [(created, Err(RequestError::Refused(ErrorCode::NoAuth)))]);
         assert_eq!(pair.requests(), [delete("/q/old")]);
-        pair.answer(2, &Response::Done);
-        assert_eq!(pair.outcomes(), [(deleted[0], Ok(Response::Done))]);
+        pair.answer(2, &ZkResponse::Done);
+        assert_eq!(pair.outcomes(), [(deleted[0], Ok(ZkResponse::Done))]);
     }
 }
 
@@ -255,7 +257,7 @@ fn a_creation_that_is_given_up_or_cut_off_is_unanswered_and_never_sent_again() {
     pair.client.handle_timeout(pair.time());
     assert!(pair.outcomes().contains(&(created, unanswered(WhyUnanswered::Deadline))));
     let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
-    pair.answer(1, &Response::Multi(results.to_vec()));
+    pair.answer(1, &ZkResponse::Multi(results.to_vec()));
     assert_eq!(pair.outcomes().len(), 1, "the deletion alone");
     assert!(!pair.requests().contains(&create("/q/new")));
 

@@ -21,7 +21,7 @@ pub(super) struct Pair {
     /// The newest transaction; grows with each reply.
     pub(super) zxid: i64,
     deframer: Deframer,
-    arrived: VecDeque<(RequestHeader, Request)>,
+    arrived: VecDeque<(RequestHeader, ZkRequest)>,
 }
 
 impl Pair {
@@ -112,22 +112,22 @@ impl Pair {
         pieces
     }
 
-    pub(super) fn arrivals(&mut self) -> Vec<(RequestHeader, Request)> {
+    pub(super) fn arrivals(&mut self) -> Vec<(RequestHeader, ZkRequest)> {
         self.pump();
         self.arrived.drain(..).collect()
     }
 
     /// The same, without their headers.
-    pub(super) fn requests(&mut self) -> Vec<Request> {
+    pub(super) fn requests(&mut self) -> Vec<ZkRequest> {
         self.arrivals().into_iter().map(|(_, request)| request).collect()
     }
 
-    pub(super) fn arrival(&mut self) -> (RequestHeader, Request) {
+    pub(super) fn arrival(&mut self) -> (RequestHeader, ZkRequest) {
         self.pump();
         self.arrived.pop_front().expect("a request")
     }
 
-    pub(super) fn answer(&mut self, xid: i32, response: &Response) {
+    pub(super) fn answer(&mut self, xid: i32, response: &ZkResponse) {
         self.zxid += 1;
         let header = ReplyHeader { xid, zxid: self.zxid, error: ErrorCode::Ok };
         // Servers bound what they take, and not what they send.
@@ -140,7 +140,7 @@ impl Pair {
         self.say(&encode_reply(header, None, MAX).unwrap());
     }
 
-    pub(super) fn notify(&mut self, kind: EventKind, path: &str) {
+    pub(super) fn notify(&mut self, kind: WatchEventKind, path: &str) {
         self.say(&encode_event(-1, &WatcherEvent::new(kind, path), MAX).unwrap());
     }
 
@@ -154,11 +154,11 @@ impl Pair {
         events.remove(0)
     }
 
-    pub(super) fn outcomes(&mut self) -> Vec<(RequestId, Result<Response, RequestError>)> {
+    pub(super) fn outcomes(&mut self) -> Vec<(RequestId, Result<ZkResponse, RequestError>)> {
         replies(self.events()).into_iter().map(|reply| (reply.id, reply.outcome)).collect()
     }
 
-    pub(super) fn outcome(&mut self) -> Result<Response, RequestError> {
+    pub(super) fn outcome(&mut self) -> Result<ZkResponse, RequestError> {
         match self.event() {
             SessionEvent::Reply(reply) => reply.outcome,
             other => panic!("no reply: {other:?}"),
@@ -180,11 +180,11 @@ impl Pair {
         self.now = until;
     }
 
-    pub(super) fn submit(&mut self, request: Request) -> RequestId {
+    pub(super) fn submit(&mut self, request: ZkRequest) -> RequestId {
         self.client.submit(&request, None).unwrap()
     }
 
-    pub(super) fn send(&mut self, request: Request) -> RequestId {
+    pub(super) fn send(&mut self, request: ZkRequest) -> RequestId {
         let id = self.submit(request);
         self.pump();
         id
@@ -201,8 +201,8 @@ impl Pair {
     }
 }
 
-pub(super) fn create(path: &str) -> Request {
-    Request::Create2(Create {
+pub(super) fn create(path: &str) -> ZkRequest {
+    ZkRequest::Create2(Create {
         path: path.into(),
         data: Some(Bytes::new()),
         acl: vec![Acl::open()],
@@ -210,28 +210,28 @@ pub(super) fn create(path: &str) -> Request {
     })
 }
 
-pub(super) fn exists(path: &str) -> Request {
-    Request::Exists { path: path.into(), watch: false }
+pub(super) fn exists(path: &str) -> ZkRequest {
+    ZkRequest::Exists { path: path.into(), watch: false }
 }
 
-pub(super) fn watch_data(path: &str) -> Request {
-    Request::GetData { path: path.into(), watch: true }
+pub(super) fn watch_data(path: &str) -> ZkRequest {
+    ZkRequest::GetData { path: path.into(), watch: true }
 }
 
-pub(super) fn data() -> Response {
-    Response::GetData { data: None, stat: Stat::default() }
+pub(super) fn data() -> ZkResponse {
+    ZkResponse::GetData { data: None, stat: Stat::default() }
 }
 
-pub(super) fn proof_write() -> Request {
-    Request::Multi(vec![MultiOperation::Check { path: "/mine".into(), version: -1 }])
+pub(super) fn proof_write() -> ZkRequest {
+    ZkRequest::Multi(vec![MultiOperation::Check { path: "/mine".into(), version: -1 }])
 }
 
-pub(super) fn proved() -> Response {
-    Response::Multi(vec![MultiResult::Check])
+pub(super) fn proved() -> ZkResponse {
+    ZkResponse::Multi(vec![MultiResult::Check])
 }
 
-pub(super) fn stat() -> Response {
-    Response::Stat(Stat::default())
+pub(super) fn stat() -> ZkResponse {
+    ZkResponse::Stat(Stat::default())
 }
 
 pub(super) fn replies(events: Vec<SessionEvent>) -> Vec<Reply> {

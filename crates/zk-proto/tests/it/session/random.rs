@@ -63,30 +63,30 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/c"];
 
-fn request(kind: u8) -> Request {
+fn request(kind: u8) -> ZkRequest {
     let path: String = PATHS[usize::from(kind % 4)].into();
     match kind / 4 % 8 {
         0 => create(&path),
-        1 => Request::Exists { path, watch: true },
+        1 => ZkRequest::Exists { path, watch: true },
         2 => watch_data(&path),
-        3 => Request::GetChildren { path, watch: true },
-        4 => Request::AddWatch { path, mode: AddWatchMode::PersistentRecursive },
-        5 => Request::RemoveWatches { path, kind: WatcherKind::Any },
-        6 => Request::Delete { path, version: -1 },
+        3 => ZkRequest::GetChildren { path, watch: true },
+        4 => ZkRequest::AddWatch { path, mode: AddWatchMode::PersistentRecursive },
+        5 => ZkRequest::RemoveWatches { path, kind: WatcherKind::Any },
+        6 => ZkRequest::Delete { path, version: -1 },
         _ => proof_write(),
     }
 }
 
-fn response(request: &Request) -> Response {
+fn response(request: &ZkRequest) -> ZkResponse {
     let stat = Stat::default();
     match request {
-        Request::Create2(create) => Response::Create2 { path: create.path.clone(), stat },
-        Request::Exists { .. } => Response::Stat(stat),
-        Request::GetData { .. } => data(),
-        Request::GetChildren { .. } => Response::GetChildren { children: Vec::new() },
-        Request::AddWatch { .. } => Response::AddWatch,
-        Request::Multi(operations) => Response::Multi(operations.iter().map(done).collect()),
-        _ => Response::Done,
+        ZkRequest::Create2(create) => ZkResponse::Create2 { path: create.path.clone(), stat },
+        ZkRequest::Exists { .. } => ZkResponse::Stat(stat),
+        ZkRequest::GetData { .. } => data(),
+        ZkRequest::GetChildren { .. } => ZkResponse::GetChildren { children: Vec::new() },
+        ZkRequest::AddWatch { .. } => ZkResponse::AddWatch,
+        ZkRequest::Multi(operations) => ZkResponse::Multi(operations.iter().map(done).collect()),
+        _ => ZkResponse::Done,
     }
 }
 
@@ -123,14 +123,14 @@ impl Audit {
     }
 }
 
-fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader, Request)>, step: Step) {
+fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader, ZkRequest)>, step: Step) {
     let nth = |audit: &Audit, n: u8| audit.requests.keys().nth(usize::from(n)).copied();
     match step {
         Step::Submit(kind, deadline) => {
             let deadline = deadline.and_then(|millis| pair.in_ms(millis.into()));
             let submitted = match &request(kind) {
-                Request::Delete { path, .. } => pair.client.submit_deletion(path),
-                create @ Request::Create2(_) => pair.client.submit_creation(create, deadline),
+                ZkRequest::Delete { path, .. } => pair.client.submit_deletion(path),
+                create @ ZkRequest::Create2(_) => pair.client.submit_creation(create, deadline),
                 other => pair.client.submit(other, deadline),
             };
             if let Ok(id) = submitted {
@@ -179,7 +179,7 @@ fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader
         }
         Step::Undo(n) => {
             unanswered.extend(pair.arrivals());
-            if let Some((header, Request::Multi(operations))) = unanswered.first() {
+            if let Some((header, ZkRequest::Multi(operations))) = unanswered.first() {
                 let at = usize::from(n) % operations.len();
                 let code = |index: usize| match index.cmp(&at) {
                     Ordering::Less => ErrorCode::Ok,
@@ -187,12 +187,13 @@ fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader
                     Ordering::Greater => ErrorCode::RuntimeInconsistency,
                 };
                 let results = (0..operations.len()).map(|index| MultiResult::Error(code(index))).collect();
-                pair.answer(header.xid, &Response::Multi(results));
+                pair.answer(header.xid, &ZkResponse::Multi(results));
                 unanswered.remove(0);
             }
         }
         Step::Notify(n) => {
-            let kind = [EventKind::NodeDeleted, EventKind::NodeChildrenChanged, EventKind::NodeDataChanged];
+            let kind =
+                [WatchEventKind::NodeDeleted, WatchEventKind::NodeChildrenChanged, WatchEventKind::NodeDataChanged];
             pair.notify(kind[usize::from(n) % 3], PATHS[usize::from(n / 3) % 4]);
         }
         Step::Nonsense(bytes) => pair.client.handle_bytes(pair.time(), &bytes),

@@ -28,10 +28,10 @@ fn replies_and_events_are_told_in_the_order_in_which_they_came_with_their_connec
     let first = pair.submit(watch_data("/a"));
     let second = pair.send(exists("/b"));
     pair.answer(1, &data());
-    pair.notify(EventKind::NodeDeleted, "/a");
+    pair.notify(WatchEventKind::NodeDeleted, "/a");
     pair.refuse(2, ErrorCode::NoNode);
     let epoch = pair.client.epoch();
-    let event = WatcherEvent::new(EventKind::NodeDeleted, "/a");
+    let event = WatcherEvent::new(WatchEventKind::NodeDeleted, "/a");
     assert_eq!(
         pair.events(),
         [
@@ -67,7 +67,7 @@ fn a_lost_connection_tells_apart_what_was_sent_and_what_was_not() {
     pair.go_online();
     let arrived = pair.arrivals();
     assert_eq!(arrived, [(RequestHeader { xid: 3, code: OpCode::Create2.code() }, create("/b"))], "sent once, alone");
-    pair.answer(3, &Response::Create2 { path: "/b".into(), stat: Stat::default() });
+    pair.answer(3, &ZkResponse::Create2 { path: "/b".into(), stat: Stat::default() });
     let told = replies(pair.events());
     assert_eq!((told[0].id, told[0].epoch.number()), (unsent, 2));
 }
@@ -104,7 +104,7 @@ fn a_deadline_that_passes_after_sending_means_unknown_and_the_late_reply_keeps_i
     pair.advance_to(1_500);
     let why = WhyUnanswered::Deadline;
     assert_eq!(pair.outcome(), Err(RequestError::Unanswered { effect: RequestEffect::Write, why }));
-    pair.answer(1, &Response::Create2 { path: "/a".into(), stat: Stat::default() });
+    pair.answer(1, &ZkResponse::Create2 { path: "/a".into(), stat: Stat::default() });
     assert_eq!(pair.events(), [], "told once");
     pair.answer(2, &stat());
     assert_eq!(replies(pair.events())[0].id, next);
@@ -140,7 +140,7 @@ fn a_reply_out_of_order_ends_the_connection() {
 fn a_reply_to_nothing_ends_the_connection() {
     for xid in [1, 7, XID_PING, XID_AUTH, XID_SET_WATCHES, -3, i32::MIN] {
         let mut pair = Pair::online();
-        pair.answer(xid, &Response::Done);
+        pair.answer(xid, &ZkResponse::Done);
         let error = ProtocolError::OutOfOrder { expected: None, found: xid };
         assert_eq!(pair.disconnect_reason(), DisconnectReason::Protocol(error));
     }
@@ -150,7 +150,7 @@ fn a_reply_to_nothing_ends_the_connection() {
 fn a_reply_that_cannot_be_read_is_told_and_ends_the_connection() {
     let mut pair = Pair::online();
     pair.send(watch_data("/a"));
-    pair.answer(1, &Response::Done);
+    pair.answer(1, &ZkResponse::Done);
     let events = pair.events();
     let SessionEvent::Reply(Reply { outcome: Err(RequestError::Malformed(error)), .. }) = &events[0] else {
         panic!("{events:?}");
@@ -164,12 +164,12 @@ fn a_reply_that_cannot_be_read_is_told_and_ends_the_connection() {
 fn a_request_beyond_the_maximum_is_refused_and_the_connection_stays() {
     let mut pair = Pair::online();
     let data = Some(Bytes::from(vec![0; MAX]));
-    let request = Request::SetData { path: "/a".into(), data, version: -1 };
+    let request = ZkRequest::SetData { path: "/a".into(), data, version: -1 };
     assert!(matches!(pair.client.submit(&request, None), Err(SubmitError::TooLarge(_))));
     // A path that could be watched, but not set again after a reconnect.
     let path = format!("/{}", "x".repeat(MAX - 30));
-    assert!(pair.client.submit(&Request::Exists { path: path.clone(), watch: false }, None).is_ok());
-    let watched = pair.client.submit(&Request::Exists { path, watch: true }, None);
+    assert!(pair.client.submit(&ZkRequest::Exists { path: path.clone(), watch: false }, None).is_ok());
+    let watched = pair.client.submit(&ZkRequest::Exists { path, watch: true }, None);
     assert!(matches!(watched, Err(SubmitError::TooLarge(_))));
     assert_eq!(pair.client.state(), SessionState::Online);
 }
@@ -178,12 +178,12 @@ fn a_request_beyond_the_maximum_is_refused_and_the_connection_stays() {
 fn the_queue_has_a_maximum_in_requests_and_in_bytes() {
     let mut pair = Pair::new();
     for _ in 0..QUEUED_REQUESTS_MAX {
-        pair.submit(Request::WhoAmI);
+        pair.submit(ZkRequest::WhoAmI);
     }
-    assert_eq!(pair.client.submit(&Request::WhoAmI, None), Err(SubmitError::QueueFull));
+    assert_eq!(pair.client.submit(&ZkRequest::WhoAmI, None), Err(SubmitError::QueueFull));
     let mut pair = Pair::new();
     let data = Some(Bytes::from(vec![0; MAX - 100]));
-    let large = Request::SetData { path: "/a".into(), data, version: -1 };
+    let large = ZkRequest::SetData { path: "/a".into(), data, version: -1 };
     let taken = (0..1_000).take_while(|_| pair.client.submit(&large, None).is_ok()).count();
     assert_eq!(taken, QUEUED_BYTES_MAX / (MAX - 100));
 }
@@ -192,20 +192,20 @@ fn the_queue_has_a_maximum_in_requests_and_in_bytes() {
 fn requests_in_flight_have_a_maximum_but_pings_still_go_out() {
     let mut pair = Pair::online();
     for _ in 0..IN_FLIGHT_MAX + 5 {
-        pair.submit(Request::WhoAmI);
+        pair.submit(ZkRequest::WhoAmI);
     }
     assert_eq!(pair.arrivals().len(), IN_FLIGHT_MAX);
     assert_eq!((pair.client.in_flight(), pair.client.queued()), (IN_FLIGHT_MAX, 5));
     pair.advance_to(2_200);
-    assert_eq!(pair.arrivals(), [(RequestHeader { xid: XID_PING, code: 11 }, Request::Ping)]);
-    pair.answer(1, &Response::WhoAmI(Vec::new()));
+    assert_eq!(pair.arrivals(), [(RequestHeader { xid: XID_PING, code: 11 }, ZkRequest::Ping)]);
+    pair.answer(1, &ZkResponse::WhoAmI(Vec::new()));
     assert_eq!(pair.arrivals().len(), 1, "one answered, one more sent");
 }
 
 #[test]
 fn one_transmit_gathers_a_bounded_number_of_bytes() {
     let mut pair = Pair::online();
-    let write = |bytes| Request::SetData { path: "/a".into(), data: Some(Bytes::from(vec![0; bytes])), version: -1 };
+    let write = |bytes| ZkRequest::SetData { path: "/a".into(), data: Some(Bytes::from(vec![0; bytes])), version: -1 };
     pair.submit(write(10));
     pair.submit(write(3 * TRANSMIT_BYTES_MAX));
     for _ in 0..3 {
@@ -221,7 +221,7 @@ fn requests_that_the_machine_sends_by_itself_are_not_taken() {
     let mut pair = Pair::online();
     let auth = Auth { scheme: String::new(), credentials: Bytes::new() };
     for request in
-        [Request::Ping, Request::Auth(auth), Request::SetWatches(SetWatches::default()), Request::CloseSession]
+        [ZkRequest::Ping, ZkRequest::Auth(auth), ZkRequest::SetWatches(SetWatches::default()), ZkRequest::CloseSession]
     {
         assert_eq!(pair.client.submit(&request, None), Err(SubmitError::NotSubmittable));
     }

@@ -49,7 +49,7 @@ fn a_request_counts_from_when_it_was_handed_out_and_not_from_when_it_was_submitt
 fn pings_count_once_they_are_answered() {
     let mut pair = online();
     pair.advance_to(5_000);
-    pair.answer(XID_PING, &Response::Done);
+    pair.answer(XID_PING, &ZkResponse::Done);
     pair.now = 6_100;
     prove(&mut pair, Ok(()));
     assert_eq!(anchored_at(&pair), Some(2_200), "when the first of them was sent");
@@ -86,8 +86,8 @@ fn nothing_is_safe_any_more_once_we_close_the_session() {
 #[test]
 fn a_sync_is_not_a_write() {
     let mut pair = online();
-    pair.send(Request::Sync { path: "/".into() });
-    pair.answer(1, &Response::Sync { path: "/".into() });
+    pair.send(ZkRequest::Sync { path: "/".into() });
+    pair.answer(1, &ZkResponse::Sync { path: "/".into() });
     assert_eq!(pair.client.safe_until(), None);
 }
 
@@ -98,7 +98,7 @@ fn an_authentication_is_no_sign_of_life() {
     pair.now = 3_000;
     pair.client.add_auth(Auth { scheme: "digest".into(), credentials: Bytes::from_static(b"a:1") }).unwrap();
     pair.pump();
-    pair.answer(XID_AUTH, &Response::Done);
+    pair.answer(XID_AUTH, &ZkResponse::Done);
     pair.now = 6_000;
     prove(&mut pair, Ok(()));
     assert_eq!(anchored_at(&pair), Some(1_000), "the handshake and nothing else");

@@ -13,9 +13,9 @@ fn answer_pings(pair: &mut Pair, until: u64) -> Vec<u64> {
     while pair.now < until {
         pair.advance_to(pair.now + 1);
         for (header, request) in pair.arrivals() {
-            assert_eq!(request, Request::Ping);
+            assert_eq!(request, ZkRequest::Ping);
             pinged_at.push(pair.now);
-            pair.answer(header.xid, &Response::Done);
+            pair.answer(header.xid, &ZkResponse::Done);
         }
     }
     pinged_at
@@ -78,7 +78,7 @@ fn any_sign_of_the_server_puts_the_end_off() {
     let mut pair = Pair::online();
     pair.send(exists("/slow"));
     pair.advance_to(4_500);
-    pair.notify(EventKind::NodeCreated, "/x");
+    pair.notify(WatchEventKind::NodeCreated, "/x");
     pair.advance_to(8_000);
     assert_eq!(pair.client.state(), SessionState::Online);
     pair.advance_to(8_500);
@@ -115,17 +115,17 @@ fn a_handshake_must_be_answered_in_time() {
 #[test]
 fn a_session_goes_on_over_a_new_connection_after_a_stall_once_everything_is_answered() {
     let mut pair = Pair::online();
-    pair.send(Request::Delete { path: "/a".into(), version: -1 });
+    pair.send(ZkRequest::Delete { path: "/a".into(), version: -1 });
     assert!(!pair.client.renew(pair.time()), "nothing has stood still");
-    pair.answer(1, &Response::Done);
+    pair.answer(1, &ZkResponse::Done);
     pair.events();
     pair.now += TIMEOUT_MS / 2;
-    pair.send(Request::Delete { path: "/a".into(), version: -1 });
+    pair.send(ZkRequest::Delete { path: "/a".into(), version: -1 });
     pair.submit(create("/b"));
     assert!(pair.client.renew(pair.time()));
     assert_eq!(pair.pump().len(), 0, "nothing more goes out on this connection");
     assert_eq!(pair.client.state(), SessionState::Online);
-    pair.answer(2, &Response::Done);
+    pair.answer(2, &ZkResponse::Done);
     assert_eq!(pair.disconnect_reason(), DisconnectReason::Renewed);
     assert_eq!(pair.dial().session_id, SESSION_ID);
     pair.grant(TIMEOUT_MS, SESSION_ID);

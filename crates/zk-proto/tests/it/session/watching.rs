@@ -18,12 +18,12 @@ fn watch(pair: &mut Pair, path: &str) -> RequestId {
 fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
     let mut pair = Pair::online();
     let id = watch(&mut pair, "/a");
-    let absent = pair.send(Request::Exists { path: "/b".into(), watch: true });
+    let absent = pair.send(ZkRequest::Exists { path: "/b".into(), watch: true });
     pair.refuse(2, ErrorCode::NoNode);
     assert_eq!(replies(pair.events())[0].watch, Some(absent.watch()), "set though there is no node");
     let seen = pair.client.last_zxid();
     let lost = pair.send(watch_data("/lost"));
-    pair.notify(EventKind::NodeCreated, "/unwatched");
+    pair.notify(WatchEventKind::NodeCreated, "/unwatched");
     pair.hang_up();
     pair.submit(exists("/c"));
     let events = pair.go_online();
@@ -32,11 +32,11 @@ fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
     let arrived = pair.arrivals();
     let expected =
         SetWatches { relative_zxid: seen, data: vec!["/a".into()], exist: vec!["/b".into()], ..SetWatches::default() };
-    assert_eq!(arrived[0], (RequestHeader { xid: XID_SET_WATCHES, code: 101 }, Request::SetWatches(expected)));
+    assert_eq!(arrived[0], (RequestHeader { xid: XID_SET_WATCHES, code: 101 }, ZkRequest::SetWatches(expected)));
     assert_eq!(arrived[1].1, exists("/c"));
     // The server tells what was missed, then answers.
-    pair.notify(EventKind::NodeDeleted, "/a");
-    pair.answer(XID_SET_WATCHES, &Response::Done);
+    pair.notify(WatchEventKind::NodeDeleted, "/a");
+    pair.answer(XID_SET_WATCHES, &ZkResponse::Done);
     let epoch = pair.client.epoch();
     let events = pair.events();
     assert!(matches!(&events[0], SessionEvent::Watch(notice) if notice.fired == [id.watch()] && notice.epoch == epoch));
@@ -55,7 +55,7 @@ fn many_watches_are_restored_only_when_every_request_for_them_is_answered() {
     assert_eq!(arrived.len(), 3);
     for n in 0..3 {
         assert_eq!(pair.events(), [], "after {n} answers");
-        pair.answer(XID_SET_WATCHES, &Response::Done);
+        pair.answer(XID_SET_WATCHES, &ZkResponse::Done);
     }
     assert_eq!(pair.event(), SessionEvent::WatchesRestored { epoch: pair.client.epoch() });
 }
@@ -90,9 +90,9 @@ fn a_forgotten_watch_is_removed_at_the_server_without_a_reply_to_a_caller() {
     let id = watch(&mut pair, "/a");
     pair.client.unwatch(id.watch());
     let (header, request) = pair.arrival();
-    assert_eq!(request, Request::RemoveWatches { path: "/a".into(), kind: WatcherKind::Data });
-    pair.notify(EventKind::DataWatchRemoved, "/a");
-    pair.answer(header.xid, &Response::Done);
+    assert_eq!(request, ZkRequest::RemoveWatches { path: "/a".into(), kind: WatcherKind::Data });
+    pair.notify(WatchEventKind::DataWatchRemoved, "/a");
+    pair.answer(header.xid, &ZkResponse::Done);
     assert_eq!(replies(pair.events()), []);
 
     // Offline there is nothing to remove, and a removal that was not sent goes with its connection.
@@ -112,6 +112,6 @@ fn a_watch_whose_request_was_given_up_is_forgotten() {
     assert_eq!(pair.events().len(), 1);
     assert!(pair.client.watches().is_empty());
     pair.answer(1, &data());
-    pair.notify(EventKind::NodeDeleted, "/a");
+    pair.notify(WatchEventKind::NodeDeleted, "/a");
     assert!(matches!(pair.event(), SessionEvent::Watch(notice) if notice.fired.is_empty()));
 }

@@ -7,16 +7,16 @@ use lockkeeper_zk_proto::message::*;
 
 use super::pair::*;
 
-fn list(path: &str) -> Request {
-    Request::GetChildren { path: path.into(), watch: false }
+fn list(path: &str) -> ZkRequest {
+    ZkRequest::GetChildren { path: path.into(), watch: false }
 }
 
 /// A list of children of this many bytes.
-fn children(bytes: usize) -> Response {
-    Response::GetChildren { children: vec!["x".repeat(bytes)] }
+fn children(bytes: usize) -> ZkResponse {
+    ZkResponse::GetChildren { children: vec!["x".repeat(bytes)] }
 }
 
-fn requests(pair: &mut Pair) -> Vec<Request> {
+fn requests(pair: &mut Pair) -> Vec<ZkRequest> {
     pair.requests()
 }
 
@@ -24,14 +24,14 @@ fn requests(pair: &mut Pair) -> Vec<Request> {
 fn what_is_submitted_ahead_goes_out_before_all_that_was_not_sent_however_much_is_unanswered() {
     let mut pair = Pair::online();
     for _ in 0..2 * IN_FLIGHT_MAX {
-        pair.submit(Request::WhoAmI);
+        pair.submit(ZkRequest::WhoAmI);
     }
     assert_eq!(pair.arrivals().len(), IN_FLIGHT_MAX);
     let proof = pair.client.submit_ahead(&create("/proof"), None).unwrap();
     assert_eq!(requests(&mut pair), [create("/proof")]);
     // It is answered in the order of sending, as all are.
     for xid in 1..=IN_FLIGHT_MAX {
-        pair.answer(i32::try_from(xid).unwrap(), &Response::WhoAmI(Vec::new()));
+        pair.answer(i32::try_from(xid).unwrap(), &ZkResponse::WhoAmI(Vec::new()));
     }
     pair.events();
     pair.refuse(i32::try_from(IN_FLIGHT_MAX).unwrap() + 1, ErrorCode::NoNode);
@@ -78,14 +78,14 @@ fn nothing_is_put_off_behind_the_end_of_the_session() {
     let list_id = pair.submit(list("/q"));
     pair.client.close();
     assert!(!pair.client.postpone_all(&[list_id], None));
-    assert_eq!(requests(&mut pair), [list("/q"), Request::CloseSession]);
+    assert_eq!(requests(&mut pair), [list("/q"), ZkRequest::CloseSession]);
 }
 
 #[test]
 fn few_may_wait_ahead_and_they_have_room_in_a_full_queue() {
     let mut pair = Pair::new();
     for _ in 0..QUEUED_REQUESTS_MAX {
-        pair.submit(Request::WhoAmI);
+        pair.submit(ZkRequest::WhoAmI);
     }
     for _ in 0..QUEUED_AHEAD_MAX {
         pair.client.submit_ahead(&create("/proof"), None).unwrap();

@@ -1,7 +1,7 @@
 //! Bytes: cut anywhere, malformed, or words instead of frames. A bad connection ends alone.
 
 use lockkeeper_zk_proto::message::{
-    Auth, Create, CreateMode, ErrorCode, MultiReadOperation, OpCode, Request, Response, encode_request,
+    Auth, Create, CreateMode, ErrorCode, MultiReadOperation, OpCode, ZkRequest, ZkResponse, encode_request,
 };
 
 use super::service::*;
@@ -14,7 +14,7 @@ fn a_frame_of_a_wrong_length_ends_its_connection_alone() {
         let (bad, good) = (service.connect(), service.connect());
         service.bytes(bad.connection, &length.to_be_bytes());
         assert_eq!(service.closed(bad.connection), Some(CloseReason::FrameLength), "{length}");
-        service.ask(&good, Request::Ping).unwrap();
+        service.ask(&good, ZkRequest::Ping).unwrap();
         assert!(service.resume(&bad).is_some(), "the session lives on");
     }
 }
@@ -33,7 +33,7 @@ fn a_request_that_cannot_be_read_is_answered_as_apache_does() {
     assert_eq!(code_of(OpCode::Reconfig, &[]), ErrorCode::ReconfigDisabled.code());
     let unknown_mode = [0, 0, 0, 2, b'/', b'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
     assert_eq!(code_of(OpCode::Create, &unknown_mode), ErrorCode::BadArguments.code());
-    service.ask(&peer, Request::Ping).unwrap();
+    service.ask(&peer, ZkRequest::Ping).unwrap();
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn an_unknown_operation_is_answered_and_ends_the_connection() {
 fn refused_credentials_end_the_connection() {
     let mut service = Service::new();
     let peer = service.connect();
-    let auth = |scheme: &str| Request::Auth(Auth { scheme: scheme.into(), credentials: "me:secret".into() });
-    assert_eq!(service.ask(&peer, auth("digest")), Ok(Response::Done));
+    let auth = |scheme: &str| ZkRequest::Auth(Auth { scheme: scheme.into(), credentials: "me:secret".into() });
+    assert_eq!(service.ask(&peer, auth("digest")), Ok(ZkResponse::Done));
     assert_eq!(service.ask(&peer, auth("kerberos")), Err(ErrorCode::AuthFailed));
     assert_eq!(service.closed(peer.connection), Some(CloseReason::AuthFailed));
 }
@@ -107,8 +107,8 @@ fn reading_one_large_node_over_and_over_in_one_request_is_refused() {
     let mut service = Service::new();
     let peer = service.connect();
     let big = Create { data: Some(vec![0; 1 << 19].into()), ..node("/big", CreateMode::Persistent) };
-    service.ask(&peer, Request::Create(big)).unwrap();
-    let reads = |count| Request::MultiRead(vec![MultiReadOperation::GetData { path: "/big".into() }; count]);
+    service.ask(&peer, ZkRequest::Create(big)).unwrap();
+    let reads = |count| ZkRequest::MultiRead(vec![MultiReadOperation::GetData { path: "/big".into() }; count]);
     assert!(service.ask(&peer, reads(3)).is_ok());
     assert_eq!(service.ask(&peer, reads(20_000)), Err(ErrorCode::ThrottledOp));
 }
@@ -118,9 +118,9 @@ fn a_client_that_does_not_read_is_served_no_further_until_it_does() {
     let mut service = Service::new();
     let peer = service.connect();
     let big = Create { data: Some(vec![0; 1 << 19].into()), ..node("/big", CreateMode::Persistent) };
-    service.ask(&peer, Request::Create(big)).unwrap();
+    service.ask(&peer, ZkRequest::Create(big)).unwrap();
     service.reads_at_once = false;
-    let read = Request::GetData { path: "/big".into(), watch: false };
+    let read = ZkRequest::GetData { path: "/big".into(), watch: false };
     let frame = encode_request(1, &read, FRAME_BYTES_MAX).unwrap();
     let answers = |service: &mut Service| std::iter::from_fn(|| service.frame(peer.connection)).count();
     // Many requests in one push, and more behind them: nothing more is served than one answer beyond a megabyte.

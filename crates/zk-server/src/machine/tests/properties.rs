@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{
-    Acl, AddWatchMode, Create, CreateMode, MultiOperation, MultiResult, Request, Response, encode_request,
+    Acl, AddWatchMode, Create, CreateMode, MultiOperation, MultiResult, ZkRequest, ZkResponse, encode_request,
 };
 use proptest::prelude::*;
 
@@ -39,23 +39,23 @@ fn operation() -> impl Strategy<Value = MultiOperation> {
     ]
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = ZkRequest> {
     prop_oneof![
-        4 => new_node().prop_map(Request::Create2),
-        1 => new_node().prop_map(Request::CreateContainer),
-        3 => path().prop_map(|path| Request::Delete { path, version: -1 }),
-        2 => (path(), -1..2).prop_map(|(path, version)| Request::SetData { path, data: None, version }),
-        1 => path().prop_map(|path| Request::SetAcl { path, acl: vec![Acl::readable(), Acl::open()], version: -1 }),
-        3 => prop::collection::vec(operation(), 0..5).prop_map(Request::Multi),
-        1 => path().prop_map(|path| Request::Exists { path, watch: true }),
-        1 => path().prop_map(|path| Request::AddWatch { path, mode: AddWatchMode::PersistentRecursive }),
+        4 => new_node().prop_map(ZkRequest::Create2),
+        1 => new_node().prop_map(ZkRequest::CreateContainer),
+        3 => path().prop_map(|path| ZkRequest::Delete { path, version: -1 }),
+        2 => (path(), -1..2).prop_map(|(path, version)| ZkRequest::SetData { path, data: None, version }),
+        1 => path().prop_map(|path| ZkRequest::SetAcl { path, acl: vec![Acl::readable(), Acl::open()], version: -1 }),
+        3 => prop::collection::vec(operation(), 0..5).prop_map(ZkRequest::Multi),
+        1 => path().prop_map(|path| ZkRequest::Exists { path, watch: true }),
+        1 => path().prop_map(|path| ZkRequest::AddWatch { path, mode: AddWatchMode::PersistentRecursive }),
     ]
 }
 
 /// What a client does.
 #[derive(Clone, Debug)]
 enum Deed {
-    Ask(usize, Request),
+    Ask(usize, ZkRequest),
     Expire(usize),
     Resume(usize),
 }
@@ -127,9 +127,9 @@ proptest! {
         let peer = service.connect();
         let before = encode_state(service.machine.state());
         let bytes_before = service.machine.state().tree.data_bytes();
-        let answer = service.ask(&peer, Request::Multi(operations));
+        let answer = service.ask(&peer, ZkRequest::Multi(operations));
         let has_failed = match &answer {
-            Ok(Response::Multi(results)) => results.iter().any(|one| matches!(one, MultiResult::Error(_))),
+            Ok(ZkResponse::Multi(results)) => results.iter().any(|one| matches!(one, MultiResult::Error(_))),
             _ => true,
         };
         if has_failed {

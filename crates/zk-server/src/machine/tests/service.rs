@@ -8,8 +8,8 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
-    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, EventKind, OpCode, ReadOnlyFlag, ReplyHeader,
-    Request, Response, WatcherEvent, XID_NOTIFICATION, decode_reply_body, encode_request,
+    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader,
+    WatchEventKind, WatcherEvent, XID_NOTIFICATION, ZkRequest, ZkResponse, decode_reply_body, encode_request,
 };
 use lockkeeper_zk_proto::time::Timestamp;
 
@@ -151,11 +151,11 @@ impl Service {
     }
 
     /// Sends a request and takes the answer; the events before it must have been taken.
-    pub(super) fn ask(&mut self, peer: &Peer, request: Request) -> Result<Response, ErrorCode> {
+    pub(super) fn ask(&mut self, peer: &Peer, request: ZkRequest) -> Result<ZkResponse, ErrorCode> {
         self.ask_seen(peer, request).1
     }
 
-    pub(super) fn ask_seen(&mut self, peer: &Peer, request: Request) -> (ReplyHeader, Result<Response, ErrorCode>) {
+    pub(super) fn ask_seen(&mut self, peer: &Peer, request: ZkRequest) -> (ReplyHeader, Result<ZkResponse, ErrorCode>) {
         let opcode = request.opcode();
         self.bytes(peer.connection, &encode_request(7, &request, FRAME_BYTES_MAX).unwrap());
         let frame = self.frame(peer.connection).expect("an answer");
@@ -166,7 +166,7 @@ impl Service {
     }
 
     /// The events that have come.
-    pub(super) fn events(&mut self, peer: &Peer) -> Vec<(EventKind, String)> {
+    pub(super) fn events(&mut self, peer: &Peer) -> Vec<(WatchEventKind, String)> {
         let mut events = Vec::new();
         while let Some(frame) = self.frame(peer.connection) {
             let mut reader = Reader::new(frame);
@@ -225,20 +225,20 @@ pub(super) fn node(path: &str, mode: CreateMode) -> Create {
     Create { path: path.into(), data: None, acl: vec![Acl::open()], mode }
 }
 
-pub(super) fn create(path: &str) -> Request {
-    Request::Create2(node(path, CreateMode::Persistent))
+pub(super) fn create(path: &str) -> ZkRequest {
+    ZkRequest::Create2(node(path, CreateMode::Persistent))
 }
 
-pub(super) fn create_ephemeral(path: &str) -> Request {
-    Request::Create2(node(path, CreateMode::Ephemeral))
+pub(super) fn create_ephemeral(path: &str) -> ZkRequest {
+    ZkRequest::Create2(node(path, CreateMode::Ephemeral))
 }
 
-pub(super) fn delete(path: &str) -> Request {
-    Request::Delete { path: path.into(), version: -1 }
+pub(super) fn delete(path: &str) -> ZkRequest {
+    ZkRequest::Delete { path: path.into(), version: -1 }
 }
 
-pub(super) fn exists(path: &str, watch: bool) -> Request {
-    Request::Exists { path: path.into(), watch }
+pub(super) fn exists(path: &str, watch: bool) -> ZkRequest {
+    ZkRequest::Exists { path: path.into(), watch }
 }
 
 pub(super) fn raw(code: i32, body: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{ConnectRequest, EventKind, ReadOnlyFlag, Request, Response};
+use lockkeeper_zk_proto::message::{ConnectRequest, ReadOnlyFlag, WatchEventKind, ZkRequest, ZkResponse};
 
 use super::service::*;
 use crate::machine::{CloseReason, Input};
@@ -16,13 +16,13 @@ fn a_session_expires_with_its_nodes_and_its_connection_and_not_before() {
     service.ask(&waiter, exists("/lock", true)).unwrap();
     for _ in 0..4 {
         service.pass(Duration::from_millis(2_500));
-        service.ask(&waiter, Request::Ping).unwrap();
+        service.ask(&waiter, ZkRequest::Ping).unwrap();
     }
     assert_eq!(service.closed(holder.connection), None, "no session ends before its timeout");
     assert_eq!(service.events(&waiter), []);
     service.pass(Duration::from_secs(2));
     assert_eq!(service.closed(holder.connection), Some(CloseReason::SessionExpired));
-    assert_eq!(service.events(&waiter), [(EventKind::NodeDeleted, "/lock".into())]);
+    assert_eq!(service.events(&waiter), [(WatchEventKind::NodeDeleted, "/lock".into())]);
     assert!(service.resume(&holder).is_none());
 }
 
@@ -55,7 +55,7 @@ fn a_wrong_password_is_refused_and_harms_no_session() {
     let response = response.unwrap();
     assert_eq!((response.session_id, response.timeout_ms), (0, 0));
     assert_eq!(service.closed(connection), Some(CloseReason::SessionRefused));
-    service.ask(&peer, Request::Ping).unwrap();
+    service.ask(&peer, ZkRequest::Ping).unwrap();
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn a_closed_session_takes_its_nodes_along_before_it_is_answered() {
     let (first, other) = (service.connect(), service.connect());
     service.ask(&first, create_ephemeral("/b")).unwrap();
     service.ask(&first, create_ephemeral("/a")).unwrap();
-    let (before, _) = service.ask_seen(&other, Request::Ping);
-    let (header, answer) = service.ask_seen(&first, Request::CloseSession);
-    assert_eq!(answer, Ok(Response::Done));
+    let (before, _) = service.ask_seen(&other, ZkRequest::Ping);
+    let (header, answer) = service.ask_seen(&first, ZkRequest::CloseSession);
+    assert_eq!(answer, Ok(ZkResponse::Done));
     assert_eq!(header.zxid, before.zxid + 1, "the nodes go in one transaction with the session");
     assert_eq!(service.closed(first.connection), Some(CloseReason::SessionClosed));
     assert!(!service.exists(&other, "/a") && !service.exists(&other, "/b"));
@@ -102,7 +102,7 @@ fn a_connection_without_a_handshake_is_closed_in_time() {
     service.bytes(slow, &[0, 0, 0]);
     let peer = service.connect();
     service.pass(Duration::from_secs(9));
-    service.ask(&peer, Request::Ping).unwrap();
+    service.ask(&peer, ZkRequest::Ping).unwrap();
     assert_eq!((service.closed(silent), service.closed(slow)), (None, None));
     service.pass(Duration::from_secs(2));
     assert_eq!(service.closed(silent), Some(CloseReason::HandshakeTimeout));

@@ -1,7 +1,7 @@
 //! Watches: which client sees which event, and when in the order of events and answers.
 
 use lockkeeper_zk_proto::message::{
-    Acl, AddWatchMode, Create, CreateMode, ErrorCode, EventKind, Permissions, Request, SetWatches, WatcherKind,
+    Acl, AddWatchMode, Create, CreateMode, ErrorCode, Permissions, SetWatches, WatchEventKind, WatcherKind, ZkRequest,
     encode_request,
 };
 
@@ -32,7 +32,7 @@ fn missed_events_are_told_when_watches_are_set_again() {
     service.ask(&writer, delete("/gone")).unwrap();
     service.ask(&writer, create("/parent/child")).unwrap();
     service.ask(&writer, create("/new")).unwrap();
-    service.ask(&writer, Request::SetData { path: "/data".into(), data: None, version: -1 }).unwrap();
+    service.ask(&writer, ZkRequest::SetData { path: "/data".into(), data: None, version: -1 }).unwrap();
     let again = service.resume(&first).unwrap();
     let wishes = SetWatches {
         relative_zxid: seen,
@@ -41,7 +41,7 @@ fn missed_events_are_told_when_watches_are_set_again() {
         child: vec!["/parent".into(), "/gone".into()],
         ..SetWatches::default()
     };
-    service.bytes(again.connection, &encode_request(-8, &Request::SetWatches(wishes), FRAME_BYTES_MAX).unwrap());
+    service.bytes(again.connection, &encode_request(-8, &ZkRequest::SetWatches(wishes), FRAME_BYTES_MAX).unwrap());
     let mut frames: Vec<_> = std::iter::from_fn(|| service.frame(again.connection)).collect();
     let answer = frames.pop().unwrap();
     assert_eq!(answer[..4], (-8_i32).to_be_bytes(), "the answer comes behind what was missed");
@@ -51,7 +51,7 @@ fn missed_events_are_told_when_watches_are_set_again() {
     service.ask(&writer, create("/later")).unwrap();
     assert_eq!(
         service.events(&again),
-        [(EventKind::NodeDeleted, "/calm".into()), (EventKind::NodeCreated, "/later".into())]
+        [(WatchEventKind::NodeDeleted, "/calm".into()), (WatchEventKind::NodeCreated, "/later".into())]
     );
 }
 
@@ -59,7 +59,7 @@ fn missed_events_are_told_when_watches_are_set_again() {
 fn persistent_watches_stay_until_they_are_removed() {
     let mut service = Service::new();
     let peer = service.connect();
-    let add = Request::AddWatch { path: "/a".into(), mode: AddWatchMode::Persistent };
+    let add = ZkRequest::AddWatch { path: "/a".into(), mode: AddWatchMode::Persistent };
     service.ask(&peer, add).unwrap();
     let other = service.connect();
     for _ in 0..3 {
@@ -70,13 +70,13 @@ fn persistent_watches_stay_until_they_are_removed() {
     }
     let kinds: Vec<_> = service.events(&peer).into_iter().map(|(kind, _)| kind).collect();
     let round = [
-        EventKind::NodeCreated,
-        EventKind::NodeChildrenChanged,
-        EventKind::NodeChildrenChanged,
-        EventKind::NodeDeleted,
+        WatchEventKind::NodeCreated,
+        WatchEventKind::NodeChildrenChanged,
+        WatchEventKind::NodeChildrenChanged,
+        WatchEventKind::NodeDeleted,
     ];
     assert_eq!(kinds, round.repeat(3));
-    let remove = Request::RemoveWatches { path: "/a".into(), kind: WatcherKind::Any };
+    let remove = ZkRequest::RemoveWatches { path: "/a".into(), kind: WatcherKind::Any };
     service.ask(&peer, remove.clone()).unwrap();
     assert_eq!(service.ask(&peer, remove), Err(ErrorCode::NoWatcher));
     service.ask(&other, create("/a")).unwrap();
@@ -90,7 +90,7 @@ fn a_client_that_may_not_read_a_node_gets_no_event_of_it() {
     service.ask(&peer, exists("/secret", true)).unwrap_err();
     let secret =
         Create { acl: vec![Acl::new(Permissions::ALL, "ip", "10.0.0.1")], ..node("/secret", CreateMode::Persistent) };
-    service.ask(&writer, Request::Create(secret)).unwrap();
+    service.ask(&writer, ZkRequest::Create(secret)).unwrap();
     assert_eq!(service.events(&peer), []);
     assert_eq!(service.machine.watches_count(), 0);
 }
@@ -99,7 +99,7 @@ fn a_client_that_may_not_read_a_node_gets_no_event_of_it() {
 fn a_read_that_fails_sets_no_watch_but_exists_does() {
     let mut service = Service::new();
     let peer = service.connect();
-    let get = Request::GetData { path: "/a".into(), watch: true };
+    let get = ZkRequest::GetData { path: "/a".into(), watch: true };
     service.ask(&peer, get).unwrap_err();
     assert_eq!(service.machine.watches_count(), 0);
     service.ask(&peer, exists("/a", true)).unwrap_err();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::{
-    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, Permissions, Request, Response, Stat,
+    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, Permissions, Stat, ZkRequest, ZkResponse,
 };
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::tree::NodeRecord;
 
 fn stat(service: &mut Service, peer: &Peer, path: &str) -> Stat {
     match service.ask(peer, exists(path, false)) {
-        Ok(Response::Stat(stat)) => stat,
+        Ok(ZkResponse::Stat(stat)) => stat,
         other => panic!("{other:?}"),
     }
 }
@@ -26,8 +26,8 @@ fn a_new_service_has_the_nodes_of_apache() {
     assert_eq!((root.cversion, root.num_children, root.czxid), (-1, 1, 0));
     let config = stat(&mut service, &peer, "/zookeeper/config");
     assert_eq!((config.aversion, config.cversion), (-1, 0));
-    let count = service.ask(&peer, Request::GetAllChildrenNumber { path: "/".into() });
-    assert_eq!(count, Ok(Response::GetAllChildrenNumber { total: 3 }));
+    let count = service.ask(&peer, ZkRequest::GetAllChildrenNumber { path: "/".into() });
+    assert_eq!(count, Ok(ZkResponse::GetAllChildrenNumber { total: 3 }));
     assert_eq!(service.ask(&peer, delete("/zookeeper/quota")), Err(ErrorCode::BadArguments));
 }
 
@@ -37,9 +37,9 @@ fn sequence_numbers_count_creations_and_cversion_counts_both() {
     let peer = service.connect();
     service.ask(&peer, create("/q")).unwrap();
     for number in 0..3 {
-        let sequential = Request::Create(node("/q/n-", CreateMode::PersistentSequential));
+        let sequential = ZkRequest::Create(node("/q/n-", CreateMode::PersistentSequential));
         let path = format!("/q/n-{number:010}");
-        assert_eq!(service.ask(&peer, sequential), Ok(Response::Create { path: path.clone() }));
+        assert_eq!(service.ask(&peer, sequential), Ok(ZkResponse::Create { path: path.clone() }));
         service.ask(&peer, delete(&path)).unwrap();
     }
     let queue = stat(&mut service, &peer, "/q");
@@ -64,12 +64,12 @@ fn a_transaction_of_checks_is_a_transaction_and_changes_nothing() {
     service.ask(&peer, create_ephemeral("/mine")).unwrap();
     let zxid = service.machine.zxid();
     let check = |path: &str| MultiOperation::Check { path: path.into(), version: -1 };
-    let (header, answer) = service.ask_seen(&peer, Request::Multi(vec![check("/mine")]));
-    assert_eq!(answer, Ok(Response::Multi(vec![MultiResult::Check])));
+    let (header, answer) = service.ask_seen(&peer, ZkRequest::Multi(vec![check("/mine")]));
+    assert_eq!(answer, Ok(ZkResponse::Multi(vec![MultiResult::Check])));
     assert_eq!(header.zxid, zxid + 1);
-    let answer = service.ask(&peer, Request::Multi(vec![check("/mine"), check("/no"), check("/nor")]));
+    let answer = service.ask(&peer, ZkRequest::Multi(vec![check("/mine"), check("/no"), check("/nor")]));
     let results = [ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
-    assert_eq!(answer, Ok(Response::Multi(results.to_vec())));
+    assert_eq!(answer, Ok(ZkResponse::Multi(results.to_vec())));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn operations_of_a_transaction_see_one_another_and_share_its_number() {
         MultiOperation::Create(node("/a/b", CreateMode::Persistent)),
         MultiOperation::SetData { path: "/a/b".into(), data: None, version: 0 },
     ];
-    service.ask(&peer, Request::Multi(operations)).unwrap();
+    service.ask(&peer, ZkRequest::Multi(operations)).unwrap();
     let child = stat(&mut service, &peer, "/a/b");
     assert_eq!((child.czxid, child.mzxid, child.version), (zxid + 1, zxid + 1, 1));
     assert_eq!(stat(&mut service, &peer, "/a").pzxid, zxid + 1);
@@ -93,9 +93,9 @@ fn containers_go_after_their_last_child_and_nodes_with_a_time_to_live_when_it_is
     let mut service =
         Service::with(MachineSettings { container_check: Duration::from_secs(5), ..MachineSettings::default() });
     let peer = service.connect();
-    service.ask(&peer, Request::CreateContainer(node("/used", CreateMode::Container))).unwrap();
-    service.ask(&peer, Request::CreateContainer(node("/new", CreateMode::Container))).unwrap();
-    let ttl = Request::CreateTtl { create: node("/ttl", CreateMode::PersistentWithTtl), ttl_ms: 7_000 };
+    service.ask(&peer, ZkRequest::CreateContainer(node("/used", CreateMode::Container))).unwrap();
+    service.ask(&peer, ZkRequest::CreateContainer(node("/new", CreateMode::Container))).unwrap();
+    let ttl = ZkRequest::CreateTtl { create: node("/ttl", CreateMode::PersistentWithTtl), ttl_ms: 7_000 };
     service.ask(&peer, ttl).unwrap();
     service.ask(&peer, create("/used/child")).unwrap();
     assert_eq!(stat(&mut service, &peer, "/ttl").ephemeral_owner, 0);
@@ -165,14 +165,14 @@ fn the_count_of_children_stands_still_at_its_largest() {
         .iter()
         .map(|name| {
             let path = format!("/q/{name}");
-            match service.ask(&peer, Request::Create(node(&path, CreateMode::PersistentSequential))) {
-                Ok(Response::Create { path }) => path,
+            match service.ask(&peer, ZkRequest::Create(node(&path, CreateMode::PersistentSequential))) {
+                Ok(ZkResponse::Create { path }) => path,
                 other => panic!("{other:?}"),
             }
         })
         .collect();
     assert_eq!(names, ["/q/a-2147483646", "/q/b-2147483647", "/q/c-2147483647"]);
-    let again = service.ask(&peer, Request::Create(node("/q/c-", CreateMode::PersistentSequential)));
+    let again = service.ask(&peer, ZkRequest::Create(node("/q/c-", CreateMode::PersistentSequential)));
     assert_eq!(again, Err(ErrorCode::NodeExists));
 }
 
@@ -191,10 +191,10 @@ fn a_refused_transaction_of_long_access_lists_takes_as_long_as_one_of_short_ones
         };
         let refused = MultiOperation::Check { path: "/missing".into(), version: -1 };
         let operations = (0..ENTRIES / length).map(create).chain([refused]).collect();
-        let request = Request::Multi(operations);
+        let request = ZkRequest::Multi(operations);
         let measure = || {
             let start = Instant::now();
-            assert!(matches!(service.ask(&peer, request.clone()), Ok(Response::Multi(_))));
+            assert!(matches!(service.ask(&peer, request.clone()), Ok(ZkResponse::Multi(_))));
             start.elapsed()
         };
         // The quickest of some: other programs only make it slower.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_faults::skip::skip;
 use lockkeeper_faults::wait::PATIENCE;
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, Request, Response};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, ZkRequest, ZkResponse};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError, StorageError};
 use tokio::net::TcpStream;
 
@@ -49,7 +49,7 @@ async fn nodes_and_sessions_outlive_an_orderly_end_and_a_sudden_one() {
         zxid = next.zxid().await;
         running = Some(next);
     }
-    client.ask(Request::CloseSession).await.unwrap().unwrap();
+    client.ask(ZkRequest::CloseSession).await.unwrap().unwrap();
     running.unwrap().shutdown().await;
     let last = server(folder.path()).await;
     assert_eq!(last.session_ids().await, Vec::<i64>::new());
@@ -107,7 +107,7 @@ async fn on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room() {
     let mut acknowledged = Vec::new();
     let refused = loop {
         let path = format!("/n{}", acknowledged.len());
-        let large = Request::Create(Create {
+        let large = ZkRequest::Create(Create {
             path: path.clone(),
             data: Some(vec![5; 100_000].into()),
             acl: vec![Acl::open()],
@@ -171,7 +171,7 @@ async fn writes_go_on_while_a_snapshot_is_taken_and_all_of_them_are_there_after_
                 mode: CreateMode::Persistent,
             })
         };
-        client.ask(Request::Multi((first..first + 1_000).map(node).collect())).await.unwrap().unwrap();
+        client.ask(ZkRequest::Multi((first..first + 1_000).map(node).collect())).await.unwrap().unwrap();
     }
     let is_under_way = || {
         let mut names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -179,7 +179,7 @@ async fn writes_go_on_while_a_snapshot_is_taken_and_all_of_them_are_there_after_
             name.to_str().unwrap().starts_with("snapshot.") && name.to_str().unwrap().ends_with(".unfinished")
         })
     };
-    let set = |data: Vec<u8>| Request::SetData { path: "/n000000".into(), data: Some(data.into()), version: -1 };
+    let set = |data: Vec<u8>| ZkRequest::SetData { path: "/n000000".into(), data: Some(data.into()), version: -1 };
     let (mut written, mut meanwhile) = (0, 0);
     while meanwhile == 0 || is_under_way() {
         client.ask(set(vec![2; if meanwhile == 0 { LARGE_BYTES } else { 10 }])).await.unwrap().unwrap();
@@ -193,7 +193,7 @@ async fn writes_go_on_while_a_snapshot_is_taken_and_all_of_them_are_there_after_
     assert_eq!(server.nodes_count().await, 4 + MANY_NODES);
     let mut client = resumed(&server, &client).await;
     let stat = match client.ask(exists("/n000000", false)).await.unwrap().unwrap() {
-        Response::Stat(stat) => stat,
+        ZkResponse::Stat(stat) => stat,
         other => panic!("{other:?}"),
     };
     assert_eq!((stat.version, stat.data_length), (written as i32, 10));

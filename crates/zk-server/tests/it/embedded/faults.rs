@@ -1,6 +1,6 @@
 //! The test double's own faults, over real sockets.
 
-use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, OpCode, Request};
+use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, OpCode, ZkRequest};
 use lockkeeper_zk_server::EmbeddedServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -28,7 +28,7 @@ async fn an_expired_session_loses_its_nodes_at_once() {
     assert!(server.expire_session(holder.session_id).await);
     assert!(!server.expire_session(holder.session_id).await);
     assert_eq!(waiter.ask(exists("/lock", false)).await.unwrap(), Err(ErrorCode::NoNode));
-    assert!(holder.ask(Request::Ping).await.is_err());
+    assert!(holder.ask(ZkRequest::Ping).await.is_err());
     let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
     assert!(holder.resume(stream).await.is_err());
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockkeeper_faults::wait::PATIENCE;
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, Permissions, Request};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, Permissions, ZkRequest};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,7 +17,7 @@ use crate::client::{Client, create};
 async fn a_client_that_does_not_read_is_read_no_further_and_expires() {
     let server = EmbeddedServer::builder().tick(Duration::from_millis(100)).start().await.unwrap();
     let mut greedy = Client::tcp(&server).await;
-    let big = Request::Create(Create {
+    let big = ZkRequest::Create(Create {
         path: "/big".into(),
         data: Some(vec![7; 500_000].into()),
         acl: vec![Acl::open()],
@@ -29,13 +29,13 @@ async fn a_client_that_does_not_read_is_read_no_further_and_expires() {
     server.set_request_hook(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
     });
-    let read = Request::GetData { path: "/big".into(), watch: false };
+    let read = ZkRequest::GetData { path: "/big".into(), watch: false };
     let flood = async { while greedy.send(&read).await.is_ok() {} };
     timeout(PATIENCE, flood).await.expect("its session expires, for nothing more is heard of it");
     let seen = seen.load(Ordering::Relaxed);
     assert!(seen < 1_000, "{seen} half-megabyte answers were made for a client that reads none");
     let mut other = Client::tcp(&server).await;
-    other.ask(Request::Ping).await.unwrap().unwrap();
+    other.ask(ZkRequest::Ping).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn access_by_address_holds_for_clients_of_a_listener_for_both_families() {
     };
     let mut client = open("127.0.0.1").await;
     let node = |path: &str, network: &str| {
-        Request::Create(Create {
+        ZkRequest::Create(Create {
             path: path.into(),
             data: None,
             acl: vec![Acl::new(Permissions::ALL, "ip", network)],

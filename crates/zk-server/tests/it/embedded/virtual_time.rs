@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_zk_proto::message::{CreateMode, Request};
+use lockkeeper_zk_proto::message::{CreateMode, ZkRequest};
 use lockkeeper_zk_server::{EmbeddedServer, Seed};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,7 +24,7 @@ async fn a_pause_stops_the_servers_time_and_answers_come_after_it() {
     server.resume();
     client.frame().await.unwrap();
     sleep(Duration::from_secs(9)).await;
-    client.ask(Request::Ping).await.unwrap().unwrap();
+    client.ask(ZkRequest::Ping).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +40,7 @@ async fn a_blackhole_lets_sessions_expire_and_gives_back_what_was_sent() {
     sleep(Duration::from_secs(15)).await;
     assert_eq!(server.session_ids().await, Vec::<i64>::new());
     server.blackhole(false);
-    assert!(other.ask(Request::Ping).await.is_err(), "the farewell arrives when the path is open again");
+    assert!(other.ask(ZkRequest::Ping).await.is_err(), "the farewell arrives when the path is open again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,9 +57,9 @@ async fn a_delay_holds_back_every_answer_and_keeps_their_order() {
     }
     assert!(asked.elapsed() >= delay && asked.elapsed() < delay * 2, "{:?}", asked.elapsed());
     server.delay(Duration::ZERO);
-    client.ask(Request::Ping).await.unwrap().unwrap();
+    client.ask(ZkRequest::Ping).await.unwrap().unwrap();
     let asked = Instant::now();
-    client.ask(Request::Ping).await.unwrap().unwrap();
+    client.ask(ZkRequest::Ping).await.unwrap().unwrap();
     assert!(asked.elapsed() < delay);
 }
 

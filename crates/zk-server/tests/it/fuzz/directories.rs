@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lockkeeper_zk_proto::message::{Request, Response};
+use lockkeeper_zk_proto::message::{ZkRequest, ZkResponse};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError, StorageError};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -43,8 +43,8 @@ fn load(directory: &Path) -> Result<BTreeSet<String>, ServerError> {
         let mut found = BTreeSet::new();
         let mut next = vec!["/".to_owned()];
         while let Some(path) = next.pop() {
-            let listed = client.ask(Request::GetChildren { path: path.clone(), watch: false }).await.unwrap();
-            let Ok(Response::GetChildren { children }) = listed else {
+            let listed = client.ask(ZkRequest::GetChildren { path: path.clone(), watch: false }).await.unwrap();
+            let Ok(ZkResponse::GetChildren { children }) = listed else {
                 // Some lists may not be read by all.
                 continue;
             };
@@ -53,7 +53,7 @@ fn load(directory: &Path) -> Result<BTreeSet<String>, ServerError> {
             found.extend(children.iter().cloned());
             next.extend(children);
         }
-        client.ask(Request::CloseSession).await.unwrap().unwrap();
+        client.ask(ZkRequest::CloseSession).await.unwrap().unwrap();
         server.shutdown().await;
         Ok(found)
     })

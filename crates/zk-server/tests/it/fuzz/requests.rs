@@ -1,7 +1,7 @@
 //! Single requests on a good session: header and body, without the length.
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{Request, XID_PING, decode_request, encode_request};
+use lockkeeper_zk_proto::message::{XID_PING, ZkRequest, decode_request, encode_request};
 use proptest::prelude::*;
 
 use super::mutation::{config, files, mutated};
@@ -24,7 +24,7 @@ fn check(body: &[u8]) {
     service.send_bad(&[&length.to_be_bytes(), body].concat());
     // An event is told from an answer by its xid, which a request may bear too.
     let looks_like_event = body.starts_with(&(-1_i32).to_be_bytes());
-    let is_ping = matches!(decoded, Ok((_, Ok(Request::Ping))));
+    let is_ping = matches!(decoded, Ok((_, Ok(ZkRequest::Ping))));
     let fate = service.end();
     match fate.answers.as_slice() {
         [] => assert!(fate.closed.is_some() || looks_like_event, "{fate:?} of {decoded:?}"),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::message::{
-    Acl, ConnectRequest, Create, CreateMode, OpCode, ReadOnlyFlag, Request, XID_NOTIFICATION, encode_request,
+    Acl, ConnectRequest, Create, CreateMode, OpCode, ReadOnlyFlag, XID_NOTIFICATION, ZkRequest, encode_request,
 };
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_server::machine::{
@@ -52,8 +52,8 @@ impl Service {
             acl: vec![Acl::open()],
             mode: CreateMode::Persistent,
         };
-        service.send(GOOD, &framed(&Request::Create(node)));
-        service.send(GOOD, &framed(&Request::GetChildren { path: "/a".to_owned(), watch: true }));
+        service.send(GOOD, &framed(&ZkRequest::Create(node)));
+        service.send(GOOD, &framed(&ZkRequest::GetChildren { path: "/a".to_owned(), watch: true }));
         service
     }
 
@@ -72,7 +72,7 @@ impl Service {
     /// Checks that the good one is served as before, and tells what happened to the other.
     pub(crate) fn end(mut self) -> Fate {
         self.good_kinds.clear();
-        self.send(GOOD, &framed(&Request::Exists { path: "/".to_owned(), watch: false }));
+        self.send(GOOD, &framed(&ZkRequest::Exists { path: "/".to_owned(), watch: false }));
         assert_eq!(self.good_kinds, [SendKind::Reply(OpCode::Exists.code())], "another client is served as before");
         if self.bad_closed == Some(CloseReason::Reported) {
             // A word is answered with text.
@@ -143,6 +143,6 @@ fn handshake() -> Bytes {
     request.to_frame(FRAME_BYTES_MAX).unwrap().freeze()
 }
 
-fn framed(request: &Request) -> Bytes {
+fn framed(request: &ZkRequest) -> Bytes {
     encode_request(1, request, FRAME_BYTES_MAX).unwrap().freeze()
 }

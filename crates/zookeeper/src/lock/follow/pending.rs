@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_zk_proto::message::{EventKind, WatcherEvent};
+use lockkeeper_zk_proto::message::{WatchEventKind, WatcherEvent};
 use tokio::sync::Notify;
 
 /// How many nodes may have changed before all is read anew: some 2 MB of paths, and as many reads as take two seconds.
@@ -38,9 +38,9 @@ impl PendingChanges {
     /// Notes an event; quick, since the session waits.
     pub(super) fn note(&self, event: &WatcherEvent) {
         let change = match event.kind {
-            EventKind::NodeCreated => NodeChange::Created,
-            EventKind::NodeDataChanged => NodeChange::Written,
-            EventKind::NodeDeleted => NodeChange::Deleted,
+            WatchEventKind::NodeCreated => NodeChange::Created,
+            WatchEventKind::NodeDataChanged => NodeChange::Written,
+            WatchEventKind::NodeDeleted => NodeChange::Deleted,
             _ => return,
         };
         let mut noted = self.noted();
@@ -92,7 +92,7 @@ impl PendingChanges {
 mod tests {
     use super::*;
 
-    fn note(pending: &PendingChanges, kind: EventKind, path: &str) {
+    fn note(pending: &PendingChanges, kind: WatchEventKind, path: &str) {
         pending.note(&WatcherEvent::new(kind, path));
     }
 
@@ -100,14 +100,14 @@ mod tests {
     async fn the_last_change_of_a_node_counts_but_a_write_leaves_it_new() {
         let pending = PendingChanges::default();
         for (kind, path) in [
-            (EventKind::NodeCreated, "/a"),
-            (EventKind::NodeDataChanged, "/a"),
-            (EventKind::NodeDeleted, "/b"),
-            (EventKind::NodeCreated, "/b"),
-            (EventKind::NodeCreated, "/c"),
-            (EventKind::NodeDeleted, "/c"),
-            (EventKind::NodeChildrenChanged, "/d"),
-            (EventKind::NodeDataChanged, "/e"),
+            (WatchEventKind::NodeCreated, "/a"),
+            (WatchEventKind::NodeDataChanged, "/a"),
+            (WatchEventKind::NodeDeleted, "/b"),
+            (WatchEventKind::NodeCreated, "/b"),
+            (WatchEventKind::NodeCreated, "/c"),
+            (WatchEventKind::NodeDeleted, "/c"),
+            (WatchEventKind::NodeChildrenChanged, "/d"),
+            (WatchEventKind::NodeDataChanged, "/e"),
         ] {
             note(&pending, kind, path);
         }
@@ -127,16 +127,16 @@ mod tests {
     async fn too_many_changes_are_dropped_and_say_so_until_all_is_read_anew() {
         let pending = PendingChanges::default();
         for number in 0..CHANGES_MAX {
-            note(&pending, EventKind::NodeCreated, &format!("/{number}"));
+            note(&pending, WatchEventKind::NodeCreated, &format!("/{number}"));
         }
-        note(&pending, EventKind::NodeDeleted, "/0");
+        note(&pending, WatchEventKind::NodeDeleted, "/0");
         assert_eq!(pending.noted().changes.len(), CHANGES_MAX);
-        note(&pending, EventKind::NodeCreated, "/one-more");
-        note(&pending, EventKind::NodeCreated, "/another");
+        note(&pending, WatchEventKind::NodeCreated, "/one-more");
+        note(&pending, WatchEventKind::NodeCreated, "/another");
         pending.until_any().await;
         assert_eq!(pending.take(), None);
         pending.clear();
-        note(&pending, EventKind::NodeCreated, "/a");
+        note(&pending, WatchEventKind::NodeCreated, "/a");
         assert_eq!(pending.take().unwrap().len(), 1);
     }
 }

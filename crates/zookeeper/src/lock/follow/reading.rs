@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Contender;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_zk_proto::message::{ErrorCode, Request};
+use lockkeeper_zk_proto::message::{ErrorCode, ZkRequest};
 
 use crate::error::ClientError;
 use crate::link::{ClientCall, SessionLink};
@@ -38,13 +38,13 @@ impl PacedReader {
 
     /// Waits until all that other clients were told before can be read.
     async fn sync(&self, path: &str) -> Result<(), ClientError> {
-        self.link.call(&Request::Sync { path: path.to_owned() }, &self.shown).response().await.map(drop)
+        self.link.call(&ZkRequest::Sync { path: path.to_owned() }, &self.shown).response().await.map(drop)
     }
 
     async fn ask<Node: Sync, T, Answer: Future<Output = ReadAnswer<T>> + Send>(
         &mut self,
         nodes: &[Node],
-        request: impl Fn(&Node) -> Request + Send + Sync,
+        request: impl Fn(&Node) -> ZkRequest + Send + Sync,
         answer: impl Fn(ClientCall) -> Answer + Send + Sync,
     ) -> Result<Vec<ReadAnswer<T>>, ClientError> {
         let mut answers = Vec::with_capacity(nodes.len());
@@ -66,12 +66,12 @@ impl PacedReader {
     }
 }
 
-const fn read(path: String) -> Request {
-    Request::GetData { path, watch: false }
+const fn read(path: String) -> ZkRequest {
+    ZkRequest::GetData { path, watch: false }
 }
 
-const fn list(path: String) -> Request {
-    Request::GetChildren { path, watch: false }
+const fn list(path: String) -> ZkRequest {
+    ZkRequest::GetChildren { path, watch: false }
 }
 
 /// Reads all locks of a scope.

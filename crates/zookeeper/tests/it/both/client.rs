@@ -2,7 +2,7 @@
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::Advice;
-use lockkeeper_zk_proto::message::{Acl, CreateMode, ErrorCode, EventKind};
+use lockkeeper_zk_proto::message::{Acl, CreateMode, ErrorCode, WatchEventKind};
 use lockkeeper_zookeeper::{ClientErrorKind, NewNode, TransactionResult};
 
 use super::SERVER;
@@ -68,14 +68,14 @@ async fn a_watch_tells_of_one_event_and_is_gone_when_it_is_dropped() {
     assert_eq!(absent, None);
     bob.create(NewNode::persistent("/a")).await.unwrap();
     let event = soon("the creation", created).await.unwrap();
-    assert_eq!((event.path.as_str(), event.kind), ("/a", EventKind::NodeCreated));
+    assert_eq!((event.path.as_str(), event.kind), ("/a", WatchEventKind::NodeCreated));
     let (children, _, changed) = ann.get_children_and_watch("/a").await.unwrap();
     assert!(children.is_empty());
     // What happens while there is no connection is told after the next one is made.
     bench.proxy.cut_and_refuse().await.unwrap();
     bob.create(NewNode::persistent("/a/b")).await.unwrap();
     bench.proxy.accept_again().await.unwrap();
-    assert_eq!(soon("the change", changed).await.unwrap().kind, EventKind::NodeChildrenChanged);
+    assert_eq!(soon("the change", changed).await.unwrap().kind, WatchEventKind::NodeChildrenChanged);
     let (_, _, dropped) = ann.get_data_and_watch("/a").await.unwrap();
     assert_eq!(bench.server.watches().await, 1);
     drop(dropped);
