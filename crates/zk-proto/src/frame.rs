@@ -42,7 +42,7 @@ impl Error for FrameError {}
 
 /// Cuts frames out of a stream of bytes that arrives in any pieces.
 ///
-/// It holds what was pushed and not yet taken: if the caller takes all frames after each push, at most one frame and
+/// It holds the bytes not yet taken: if the caller takes all frames after each push, at most one frame and
 /// one push. A length is refused as soon as its four bytes are there.
 #[derive(Debug)]
 pub struct Deframer {

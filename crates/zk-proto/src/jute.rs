@@ -7,7 +7,7 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Says what was wrong with a message, in which field and how far into it.
+/// The defect of a message, with its field and its place.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
@@ -15,7 +15,7 @@ pub struct DecodeError {
     offset: usize,
 }
 
-/// What was wrong with a message.
+/// The kind of a message's defect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names of the variants' fields say it")]
@@ -38,7 +38,7 @@ impl DecodeError {
         Self { kind, field, offset }
     }
 
-    /// What was wrong.
+    /// The kind of the defect.
     pub const fn kind(&self) -> DecodeErrorKind {
         self.kind
     }

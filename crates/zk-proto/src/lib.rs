@@ -5,7 +5,7 @@
 //!
 //! - [`jute`]: the primitives of the serialization, bounded by the bytes that are really there;
 //! - [`frame`]: length-prefixed frames with a maximum;
-//! - [`message`]: requests, replies, watch events and what they are made of;
+//! - [`message`]: requests, replies, watch events and their parts;
 //! - [`path`]: node paths that are always valid, chroot, sequence numbers;
 //! - [`watch`]: what one client watches and which of it an event ends;
 //! - [`client`]: the session machine and [`client::Anchor`], which says until when a session may be believed;

@@ -34,10 +34,10 @@ pub enum WatchWish {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WatchesFull;
 
-/// Keeps account of what a session watches.
+/// The watches of a session.
 ///
 /// A watch is asked for, then set or not by the server's answer, and ends by its event, by removal or with the session.
-/// A connection that drops takes along what was being asked for on it, which the owner forgets here; watches that were
+/// A connection that drops takes along its unanswered requests, which the owner forgets here; watches that were
 /// set can be set again.
 #[derive(Debug, Default)]
 pub struct WatchRegistry {
@@ -213,7 +213,7 @@ impl WatchRegistry {
     /// The requests that set again all watches that are set, each with at most `bytes_max` of paths (at most
     /// [`RESTORE_BYTES_MAX`]), or a single longer one.
     ///
-    /// `last_zxid` is the newest transaction seen in a reply: the server sends what was missed since.
+    /// `last_zxid` is the newest transaction seen in a reply: the server sends the events missed since.
     pub fn restore(&self, last_zxid: i64, bytes_max: usize) -> Vec<SetWatches> {
         batches(&self.paths, last_zxid, bytes_max.min(RESTORE_BYTES_MAX))
     }

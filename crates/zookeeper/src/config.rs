@@ -60,7 +60,7 @@ pub const SETTINGS: &Settings = &Settings {
     elsewhere: &[],
 };
 
-/// What is known of a ZooKeeper service before it is reached.
+/// The settings of a ZooKeeper service.
 ///
 /// ```
 /// use lockkeeper_zookeeper::Config;
@@ -97,7 +97,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming the mistake;
     /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a `zk+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         let given = SETTINGS.read(url)?;

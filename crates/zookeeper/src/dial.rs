@@ -11,7 +11,7 @@ const PLAIN: &str = "zk";
 
 /// Opens connections: TCP or TLS in production, an in-memory duplex in tests.
 ///
-/// A stream may hold back what was written until it is flushed. Dropping a future of this trait leaves nothing open.
+/// A stream may hold back bytes until it is flushed. Dropping a future of this trait leaves nothing open.
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
     /// Finds the addresses of a server, each as the same server [`at`](Server::at) it. The addresses are dialled in
     /// this order, each by itself and with its share of the time to connect. A dial that resolves no names returns the

@@ -1,7 +1,7 @@
 //! The one task with the socket: dials, moves bytes between the socket and the session machine, and keeps its timers.
 //!
 //! It knows no lock and no request. It ends when the session is over; if its runtime ends before, the connection still
-//! sends what is queued and the end of the session.
+//! sends the queued bytes and the end of the session.
 
 use std::io;
 use std::pin::Pin;
@@ -24,11 +24,11 @@ use crate::link::SessionLink;
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// What is said of a server that ends the connection without an answer.
+/// The failure of a server that ends the connection without an answer.
 const HANGS_UP: &str = "; a server hangs up that has no quorum, or too many connections from this address \
      (`maxClientCnxns`)";
 
-/// How often the driver lets other tasks go first before it writes what is there: each turn takes some microseconds.
+/// How often the driver lets other tasks go first before it writes: each turn takes some microseconds.
 const GATHER_TURNS_MAX: u32 = 16;
 
 pub(crate) struct Driver {
@@ -97,7 +97,7 @@ impl Driver {
         while self.chores.join_next().await.is_some() {}
     }
 
-    /// Finds more ways when all are tried: those of the next name that is resolved, or else a new round of all of them;
+    /// Finds more ways after all are tried: the ways of the next resolved name, or else a new round of all of them;
     /// `None` if the session is over meanwhile.
     async fn find_ways(&mut self) -> Option<()> {
         if self.lookups.is_empty() {
@@ -253,7 +253,7 @@ impl Driver {
     }
 }
 
-/// Lets the callers that were just told ask for what they want next while more of them still do, so that it leaves in
+/// Lets the callers with new answers send their next requests while more of them still do, so that these leave in
 /// one write: deletions as one transaction, and joins with one list.
 async fn gather(link: &SessionLink) {
     let mut before = 0;
@@ -267,7 +267,7 @@ async fn gather(link: &SessionLink) {
 }
 
 /// Writes all of `output` and flushes it: a stream that encrypts may hold back what it took. Dropped halfway, it leaves
-/// in `output` what was not taken, and can be begun anew.
+/// in `output` the unwritten rest, and can be begun anew.
 async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
     writer.write_all_buf(output).await?;
     writer.flush().await
@@ -313,7 +313,7 @@ const DRAIN_BYTES: usize = 4 * 1024;
 /// How many such reads there are at most: as much as a socket holds for a reader by default.
 const DRAINS_MAX: usize = 64;
 
-/// A byte stream to a server, and what is being written on it.
+/// A byte stream to a server, and the bytes on their way to it.
 ///
 /// If it is dropped while it is in use, a runtime is ending and drops the driver's future with it. No task goes on
 /// then, so this is the last moment at which the service can be told that all locks of the session are free.
@@ -321,7 +321,7 @@ struct Connection {
     link: Arc<SessionLink>,
     reader: ReadHalf<Box<dyn Stream>>,
     writer: WriteHalf<Box<dyn Stream>>,
-    /// What was taken from the session and not yet by the stream.
+    /// Bytes of the session that the stream has not taken yet.
     output: Bytes,
 }
 
@@ -342,7 +342,7 @@ impl Connection {
         true
     }
 
-    /// Takes what has arrived: a socket that is closed over unread bytes discards what it has not sent yet.
+    /// Takes the bytes that have arrived: a socket that is closed over unread bytes discards its unsent ones.
     fn drain(&mut self, context: &mut Context<'_>) {
         let mut bytes = [0; DRAIN_BYTES];
         for _ in 0..DRAINS_MAX {

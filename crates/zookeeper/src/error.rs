@@ -171,7 +171,7 @@ impl ClientError {
         self.inner.advice
     }
 
-    /// Returns what was asked for; opening a session is [`OpCode::CreateSession`].
+    /// Returns the operation; opening a session is [`OpCode::CreateSession`].
     pub fn operation(&self) -> OpCode {
         self.inner.operation
     }
@@ -181,7 +181,7 @@ impl ClientError {
         &self.inner.path
     }
 
-    /// Returns the server's refusal, if that is what it was.
+    /// Returns the server's refusal, if it was one.
     pub fn code(&self) -> Option<ErrorCode> {
         match self.inner.kind {
             ClientErrorKind::Refused(code) => Some(code),

@@ -87,7 +87,7 @@ pub struct Exchange {
 
 /// Follows one session's requests and answers, and says until when the session may be believed to live.
 ///
-/// Belongs to one session; the next session gets a new one. What was proved outlives a connection, what was not does
+/// Belongs to one session; the next session gets a new one. A proof outlives a connection, a write under way does
 /// not, since another server's channel to the leader proves nothing about the first one's.
 #[derive(Clone, Debug)]
 pub struct Anchor {

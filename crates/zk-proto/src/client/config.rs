@@ -14,7 +14,7 @@ pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How many requests may be sent and unanswered: a proof that is due waits for the answers to all of them, so there
 /// must not be more than a slow server answers within a small part of the timeout. A quarter of the number from which
 /// on Apache's server stops reading from its clients (`globalOutstandingLimit`). Pings, the restoring of watches and
-/// what is [submitted ahead](super::ClientSession::submit_ahead) come on top.
+/// requests [submitted ahead](super::ClientSession::submit_ahead) come on top.
 pub const IN_FLIGHT_MAX: usize = 256;
 
 /// How many bytes may be sent and unanswered, the answers' own included as far as they can be foreseen; a single

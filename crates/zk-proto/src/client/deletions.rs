@@ -78,7 +78,7 @@ impl ClientSession {
         Some((Creation { id, path, frame, turn }, open))
     }
 
-    /// Takes the reply to what was sent together; `open` is of the creation, unless that was given up.
+    /// Takes the reply to a transaction; `open` is of the creation, unless that was given up.
     pub(super) fn handle_together(
         &mut self,
         header: ReplyHeader,
@@ -114,7 +114,7 @@ impl ClientSession {
         if let Some(((creation, open), fate)) = created {
             self.handle_created(header, creation, open, fate, &mut outdated);
         }
-        // Once for all that are sent again: mostly they are of one queue.
+        // Once for all repeated requests: mostly they are of one queue.
         outdated.iter().for_each(|node| self.in_flight.outdate_lists(node));
         Ok(())
     }
@@ -157,7 +157,7 @@ impl ClientSession {
         self.outbox.put_back(id, Unsent { frame, open, change }, turn);
     }
 
-    /// Asks once more for a list that shows what was to be deleted before it.
+    /// Asks once more for a list that shows the deletions before it.
     pub(super) fn list_again(&mut self, id: RequestId, node: &str, open: Open) {
         let (path, watch) = (node.to_owned(), false);
         let request = match open.opcode {
@@ -170,7 +170,7 @@ impl ClientSession {
     }
 }
 
-/// Reads what has become of so many deletions, and of the creation behind them if there was one.
+/// Reads the results of so many deletions, and of the creation behind them if there was one.
 fn fates_of(answer: Result<ZkResponse, ErrorCode>, deleted: usize, is_created: bool) -> Vec<OperationFate> {
     let sent = deleted + usize::from(is_created);
     match answer {

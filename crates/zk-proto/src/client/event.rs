@@ -12,7 +12,7 @@ use crate::watch::WatchId;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RequestId(pub(super) u64);
 
-/// Counts the connections of a session, from 1. What was seen on one connection need not be true on the next.
+/// Counts the connections of a session, from 1. A fact of one connection need not be true on the next.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConnectionEpoch(pub(super) u64);
 
@@ -42,7 +42,7 @@ impl ConnectionEpoch {
 pub enum SessionEvent {
     /// A server has accepted the session: requests go out.
     Connected { epoch: ConnectionEpoch },
-    /// The server has all our watches again; what was missed meanwhile has been told before this.
+    /// The server has all our watches again; all missed events came before this.
     ///
     /// Comes on every connection, at once where there are none.
     WatchesRestored { epoch: ConnectionEpoch },
@@ -140,11 +140,11 @@ pub enum DisconnectReason {
     ReadOnlyServer,
     /// The server says that the session is attached elsewhere.
     SessionMoved,
-    /// The driver asked for a new connection, and all that was sent on this one is answered.
+    /// The driver asked for a new connection, and all requests on this one are answered.
     Renewed,
 }
 
-/// Tells what a server said that it must not say.
+/// An offence of a server against the protocol.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names of the variants' fields say it")]

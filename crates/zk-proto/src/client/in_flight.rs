@@ -36,9 +36,9 @@ pub(super) struct InFlight {
     line: VecDeque<SentRequest>,
     /// How many bytes the line counts for.
     bytes: usize,
-    /// What is known of the requests in it; without one that was given up, whose place stays for its reply.
+    /// The records of its requests; without one that was given up, whose place stays for its reply.
     pub(super) open: BTreeMap<RequestId, Open>,
-    /// What was sent together, by the xid of its transaction.
+    /// The transactions of several requests, by xid.
     pub(super) together: BTreeMap<i32, Together>,
     pub(super) pings: VecDeque<Timestamp>,
     pub(super) auths: VecDeque<SentAuth>,
@@ -58,7 +58,7 @@ impl InFlight {
         self.together.values().any(|together| together.makes_below() == Some(node))
     }
 
-    /// Takes the request that a reply with `xid` answers, and what is known of it; nothing is known any more of one
+    /// Takes the request that a reply with `xid` answers, and its record; there is none any more of one
     /// that was given up at its deadline.
     pub(super) fn pop(&mut self, xid: i32) -> Result<(SentRequest, Option<Open>), ProtocolError> {
         let expected = self.line.front().map(|sent| sent.xid);
@@ -117,7 +117,7 @@ impl InFlight {
     }
 }
 
-/// What was sent as one transaction: its operations in this order.
+/// A transaction of several requests: its operations in this order.
 #[derive(Debug)]
 pub(super) struct Together {
     pub(super) deletions: Vec<Deletion>,
@@ -138,13 +138,13 @@ pub(super) struct Deletion {
     pub(super) open: Open,
 }
 
-/// A creation that was sent with deletions. What is known of its caller is kept as for a request that is sent alone.
+/// A creation that was sent with deletions. The record of its caller is kept as for a request that is sent alone.
 #[derive(Debug)]
 pub(super) struct Creation {
     pub(super) id: RequestId,
     pub(super) path: Box<str>,
     pub(super) frame: BytesMut,
-    /// Where it stood among those that wait.
+    /// Where it stood in the queue.
     pub(super) turn: SendTurn,
 }
 

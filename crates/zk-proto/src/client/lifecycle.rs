@@ -68,9 +68,9 @@ impl ClientSession {
         self.fail_connection(now, DisconnectReason::Closed);
     }
 
-    /// Goes on over a new connection, if this process has stood still on the present one since what is proved of it;
-    /// answers whether it does. Requests wait meanwhile, and none fails: the connection is given up only when all that
-    /// was sent is answered.
+    /// Goes on over a new connection, if this process has stood still on the present one since its last proof;
+    /// answers whether it does. Requests wait meanwhile, and none fails: the connection is given up only after the answers
+    /// to all sent ones.
     ///
     /// After a stall the newest answers are old. On the same connection it takes half a tick until newer ones prove
     /// anything (see [`Anchor`](crate::client::Anchor)); a handshake goes through the leader itself, and proves at

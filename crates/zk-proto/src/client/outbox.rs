@@ -18,7 +18,7 @@ pub(super) struct Unsent {
     pub(super) change: RequestChange,
 }
 
-/// What is known of a request whose caller waits.
+/// The record of a request whose caller waits.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) opcode: OpCode,
@@ -30,7 +30,7 @@ pub(super) struct Open {
     pub(super) is_outdated: bool,
 }
 
-/// What a request changes, as far as it matters for what it leaves with.
+/// The change that a request makes, as far as it matters for its companions.
 #[derive(Debug)]
 pub(super) enum RequestChange {
     /// Nothing, or something else.
@@ -103,7 +103,7 @@ pub(super) struct RequestQueue {
     last_number: u64,
 }
 
-/// Where a request stands: those of each rank before those of the next, and each in the order in which they came.
+/// Where a request stands: each rank before the next one, and each in the order of arrival.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct SendTurn {
     rank: SendRank,
@@ -113,11 +113,11 @@ pub(super) struct SendTurn {
 /// Which requests a request goes out before.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum SendRank {
-    /// Before all that are in their turn.
+    /// Before all requests in their turn.
     Ahead,
-    /// Before all that are in their turn, but not before a proof.
+    /// Before all requests in their turn, but not before a proof.
     Deletion,
-    /// Behind all that came before it.
+    /// Behind all earlier requests.
     InTurn,
 }
 

@@ -70,7 +70,7 @@ impl ClientSession {
                     self.lengths.note(node, bytes);
                 }
                 self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
-                // Not from pings and events, as in Apache's client: what was missed is counted from replies.
+                // Not from pings and events, as in Apache's client: missed events are counted from replies.
                 self.last_zxid = self.last_zxid.max(header.zxid);
                 if let Some(together) = self.in_flight.together.remove(&xid) {
                     self.handle_together(header, together, open, &mut reader)?;
@@ -188,7 +188,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Draws from a reply's error what it says about the session.
+    /// Draws from a reply's error its meaning for the session.
     fn handle_verdict(&mut self, error: ErrorCode) -> Result<(), DisconnectReason> {
         match error {
             ErrorCode::SessionExpired => self.lose_expired(),

@@ -226,7 +226,7 @@ impl ClientSession {
         self.epoch
     }
 
-    /// What it takes to go on with the session elsewhere; `None` before there is one.
+    /// The credentials to go on with the session elsewhere; `None` before there is one.
     pub const fn credentials(&self) -> Option<&SessionCredentials> {
         self.credentials.as_ref()
     }

@@ -35,7 +35,7 @@ impl ClientSession {
     ///
     /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
     /// [`ZkResponse::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
-    /// more, alone, before all that was submitted after it and not sent, unless it was given up at its deadline.
+    /// more, alone, before all later unsent requests, unless it was given up at its deadline.
     pub fn submit_creation(
         &mut self,
         request: &ZkRequest,
@@ -44,7 +44,7 @@ impl ClientSession {
         self.enter(request, deadline, SendRank::InTurn, Company::Deletions)
     }
 
-    /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: for a
+    /// Submits a request that goes out before all unsent ones, however much is unanswered: for a
     /// write that proves the session in time under any load. At most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may
     /// wait this way.
     pub fn submit_ahead(&mut self, request: &ZkRequest, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {

@@ -1,4 +1,4 @@
-//! Outgoing frames and their order: credentials, watches to be set again and pings before any request, then what was
+//! Outgoing frames and their order: credentials, watches to be set again and pings before any request, then those
 //! submitted ahead, then deletions, then the others in their turn, as far as there is room for their answers.
 
 use bytes::{Bytes, BytesMut};

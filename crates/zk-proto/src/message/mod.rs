@@ -1,7 +1,7 @@
-//! The messages of the protocol, each in both directions, and what they are made of.
+//! The messages of the protocol, each in both directions, and their parts.
 //!
-//! Decoding fails if the message ends first, and on a number without a meaning there. Encoding a whole frame fails if it
-//! would be longer than `length_max`: the peer would close the connection.
+//! Decoding fails if the message ends first, and on a number without a meaning there. Encoding a whole frame fails if
+//! it would be longer than `length_max`: the peer would close the connection.
 
 mod connect;
 mod envelope;

@@ -226,7 +226,7 @@ pub struct Id {
 /// Permits something to one user or group: one entry of an access list.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Acl {
-    /// What is permitted.
+    /// The permissions.
     pub permissions: Permissions,
     /// Which user or group it is permitted to.
     pub id: Id,

@@ -21,7 +21,7 @@ pub struct ClientInfo {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
 pub enum ZkResponse {
-    /// Answers what has nothing to tell: ping, delete, auth, the watch requests, closeSession.
+    /// The empty answer: to ping, delete, auth, the watch requests, closeSession.
     Done,
     /// Answers create.
     Create { path: String },

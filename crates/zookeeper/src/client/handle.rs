@@ -36,7 +36,7 @@ use crate::link::{LinkPhase, SessionLink};
 /// # What holds for all requests
 ///
 /// - Order: requests go out in the order of the calls. Each takes effect when its method is called, not when its future
-///   is first polled, and after all that was asked for before.
+///   is first polled, and after all earlier requests.
 /// - Deadline: one request takes at most the operation timeout of the URL. One that was not sent waits for a connection
 ///   until then; its error is transient.
 /// - Connection loss: a request that was sent fails. The error of a read is transient; the error of a write is unknown,
@@ -49,7 +49,7 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// What it takes to open sessions of one service.
+/// The opener of sessions of one service.
 #[derive(Clone)]
 pub(crate) struct ClientOpener {
     pub(crate) config: Arc<Config>,

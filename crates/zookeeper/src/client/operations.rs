@@ -150,7 +150,7 @@ impl Client {
         async move { call?.stat().await }
     }
 
-    /// Has the server catch up with its leader. Reads asked for after it see what was acknowledged before.
+    /// Has the server catch up with its leader. Later reads see all changes that any client knew before.
     pub fn sync(&self, path: &str) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let call = self.call(OpCode::Sync, path, |path| ZkRequest::Sync { path });
         async move { call?.response().await.map(|_| ()) }

@@ -128,7 +128,7 @@ pub(crate) fn if_there<T>(found: Result<T, ClientError>) -> Result<Option<T>, Cl
     }
 }
 
-/// A sync, and a read behind it in one segment: it shows all that was acknowledged to any client before.
+/// A sync, and a read behind it in one segment: it shows all changes that any client knew before.
 #[derive(Debug)]
 pub(crate) struct Synced {
     pub(super) sync: ClientCall,

@@ -12,8 +12,8 @@ use lockkeeper_zk_proto::time::Timestamp;
 use crate::link::session::SessionLink;
 use crate::link::state::{LinkPhase, LinkState, instant};
 
-/// How many answers and events a single contender waits for at most: those of its join, or of the watches on its own
-/// node and on the one ahead.
+/// How many answers and events a single contender waits for at most: the answers of its join, or the events of the
+/// watches on its own node and on the one ahead.
 const EXPECTED_OF_ONE_MAX: usize = 2;
 
 impl SessionLink {
@@ -65,7 +65,7 @@ impl SessionLink {
         self.with(|state| state.machine.poll_transmit(now)).unwrap_or_default()
     }
 
-    /// Takes the last bytes of a driver whose runtime ends: what was asked for, and the end of the session. Nothing if
+    /// Takes the last bytes of a driver whose runtime ends: the queued requests, and the end of the session. Nothing if
     /// there is no connection on which they could go.
     pub(crate) fn farewell(&self) -> Bytes {
         let now = self.now();
@@ -159,7 +159,7 @@ impl SessionLink {
         self.state().failures.clone()
     }
 
-    /// Whether the service itself has ended the session, and all that was made under it.
+    /// Whether the service itself has ended the session, and all its nodes.
     pub(crate) fn is_ended_by_service(&self) -> bool {
         let state = self.state().machine.state();
         matches!(state, SessionState::Over(reason) if reason != SessionLoss::OutOfReach)

@@ -42,7 +42,7 @@ impl SessionLink {
         self.begin(request, path, None, None, ClientSession::submit)
     }
 
-    /// Sends a request that goes before all that is not written yet, and is never kept back: the session is proved in
+    /// Sends a request that goes before all unwritten ones, and is never kept back: the session is proved in
     /// time under any load. Its caller waits for the answer before it sends another.
     pub(crate) fn submit_ahead(
         &self,

@@ -1,7 +1,7 @@
 //! One session, shared by the task with the socket and its users.
 //!
 //! Requests are handed to the machine where they are made, so that they go out in the order of the calls; proofs and
-//! deletions go before those that are not written yet. The driver is woken and moves bytes. Answers are routed under
+//! deletions go before all unwritten ones. The driver is woken and moves bytes. Answers are routed under
 //! the same lock, in the order of their arrival.
 
 use std::fmt;
@@ -153,7 +153,7 @@ impl SessionLink {
         self.wake.notify_one();
     }
 
-    /// Ends a session that cannot be believed any more, and fails all that was asked for under it.
+    /// Ends a session that cannot be believed any more, and fails all its requests.
     pub(crate) fn abandon(&self) {
         self.close();
         let dropped = self.with(LinkState::take_waiters);

@@ -27,7 +27,7 @@ pub(crate) enum LinkPhase {
     Renewing,
     /// Requests go out; watches of the connection before are being set again.
     Online,
-    /// Requests go out, and what was missed has been told.
+    /// Requests go out, and all missed events have arrived.
     Restored,
     /// The session is over for good. Its end may still have to be told to the service.
     Over,
@@ -62,7 +62,7 @@ pub(crate) struct Happening {
     pub(crate) kind: WatchEventKind,
 }
 
-/// What is to be done after an answer was handed over.
+/// The step after an answer was handed over.
 pub(crate) enum Then {
     Done,
     /// No caller wants the answer: a watch that was set is removed again.

@@ -60,7 +60,7 @@ impl ZooKeeperBackend {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming the mistake;
     /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming a file that cannot be used.
     pub fn open(url: &ServiceUrl) -> Result<Self> {
         let config = Config::from_url(url)?;

@@ -23,7 +23,7 @@ pub(super) struct Census {
 #[derive(Debug)]
 pub(super) struct CensusLock {
     pub(super) name: Option<QueueName>,
-    /// Its own queue, and those of a semaphore below it.
+    /// Its own queue, and the queues of a semaphore below it.
     pub(super) queues: Vec<CensusQueue>,
     /// Whether there are nodes below it that belong to none of its queues.
     pub(super) has_others: bool,
@@ -93,7 +93,7 @@ impl CensusReader<'_> {
         Ok(())
     }
 
-    /// Sorts the children of a queue, and counts those that are neither contenders nor look like some.
+    /// Sorts the children of a queue, and counts all but contenders and their look-alikes.
     fn queue(&self, node: CensusNode, part: Part, children: Vec<CensusNode>) -> (CensusQueue, usize) {
         let names: Vec<String> = children.iter().map(|child| child.name.clone()).collect();
         let reading = read_queue(&names, part, self.layout, ForeignPolicy::Ignore);
@@ -123,7 +123,7 @@ impl CensusReader<'_> {
         self.read_below(&node.path, census).await
     }
 
-    /// Reads the children of a node; those that are gone by then are left out.
+    /// Reads the children of a node, without those gone by then.
     async fn read_below(&self, path: &str, census: &mut Census) -> Result<Vec<CensusNode>, ClientError> {
         let names = match children(self.link, path, self.shown).await {
             Err(error) if error.is(ErrorCode::NoAuth) => {

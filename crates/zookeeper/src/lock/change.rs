@@ -12,7 +12,7 @@ use crate::lock::paths::QueuePath;
 use crate::lock::session_core::SessionCore;
 use crate::lock::value;
 
-/// Sends the first list; the future waits until the queue differs from what was seen, and returns it.
+/// Sends the first list; the future waits until the queue differs from the last list, and returns it.
 pub(super) fn queue_changed(
     inner: Arc<SessionCore>,
     queue: &QueueName,

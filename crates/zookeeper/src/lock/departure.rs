@@ -147,8 +147,8 @@ impl DepartureWait {
         })
     }
 
-    /// Waits for a contender that may be listed but not read. Servers tell of its end to those that
-    /// watch the list, and not to those that watch a node that they may not read.
+    /// Waits for a contender that may be listed but not read. Servers tell of its end to clients that
+    /// watch the list, and not to clients that watch a node that they may not read.
     async fn unread(&self) -> Result<Departure> {
         let (list, fired) = self.inner.send_watching_list(&self.path, self.queue.part());
         let listing = match list.listing().await {

@@ -24,7 +24,7 @@ pub(super) const READS_AT_ONCE_MAX: usize = 500;
 /// How often a look is tried again after a lost connection.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Shows the contenders in the queues of a lock: in its own, then the permits, then those that wait for permits.
+/// Shows the contenders in the queues of a lock: in its own, then the permits, then their waiters.
 pub(super) async fn inspect(link: &Arc<SessionLink>, config: &Config, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None).at(lock);
     let layout = config.naming.layout;

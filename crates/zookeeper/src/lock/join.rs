@@ -132,7 +132,7 @@ impl QueueJoin {
                 self.inner.note_vanished(&self.path.with_parents_on_server());
                 sent = self.send();
             } else if error.kind() == ClientErrorKind::ConnectionLost {
-                // A server closes the connection on which it was asked for what it does not know.
+                // A server closes the connection on an operation that it does not know.
                 let refusal = refusal_of(parents).await.filter(|refusal| refusal.is(ErrorCode::Unimplemented));
                 if let Some(refusal) = refusal {
                     return Err(self.fail(refusal));

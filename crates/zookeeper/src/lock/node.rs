@@ -1,4 +1,4 @@
-//! The nodes of a join: those that are wanted, those that were made, and their parents.
+//! The nodes of a join: the wanted ones, the made ones, and their parents.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ impl QueuePath {
     }
 
     /// What a mutex is here to a read/write lock. On a name of ours they are one lock; a path directly below the base
-    /// counts as such a name, in either spelling. On any other path a mutex is what it is to the clients that share it.
+    /// counts as such a name, in either spelling. On any other path a mutex means what its other clients mean by it.
     pub(super) fn mutex_role(&self, base: &ZnodePath) -> MutexRole {
         if self.line.parent().as_ref() == Some(base) { MutexRole::Writer } else { MutexRole::Stranger }
     }

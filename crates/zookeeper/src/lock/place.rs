@@ -40,7 +40,7 @@ pub(super) enum PlaceEnd {
 }
 
 impl NodePlace {
-    /// Tells the waiters of this session how the place ended; what is told first stays.
+    /// Tells the waiters of this session how the place ended; the first end stays.
     pub(super) fn ends(&self, end: PlaceEnd) {
         let _ = self.end.set(end);
     }

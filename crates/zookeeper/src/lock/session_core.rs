@@ -1,5 +1,5 @@
 //! State that the parts of one session share: its link, our own entries, the lists under way, and what it remembers of
-//! nodes. What is done with them is left to the files above.
+//! nodes. The files above use them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -46,7 +46,7 @@ pub(super) struct SessionCore {
     pub(super) base: ZnodePath,
     places: Mutex<NodePlaces>,
     pub(super) lists: SharedLists,
-    /// Held by the one place that sends a proof for all that wait for one.
+    /// Held by the one place that sends a proof for all waiters of one.
     pub(super) proving: tokio::sync::Mutex<()>,
     pub(super) kick: Notify,
     /// When the prover will look by itself; [`u64::MAX`] if it will not, or is just looking.
@@ -88,7 +88,7 @@ impl SessionCore {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns those of a queue's own node and its parents that were not seen, each with its place from the top.
+    /// Returns the unseen nodes among a queue's own and its parents, each with its place from the top.
     pub(super) fn unseen(&self, paths: Vec<String>) -> Vec<(usize, String)> {
         let seen = self.seen();
         paths.into_iter().enumerate().filter(|(_, path)| !seen.contains(path)).collect()
@@ -196,7 +196,7 @@ impl SessionCore {
         }
     }
 
-    /// Waits for the next connection, until all that was missed on it has been told.
+    /// Waits for the next connection, until all missed events have arrived.
     pub(super) async fn until_restored(&self, operation: Operation, queue: &QueueName) -> Result<()> {
         match self.link.until(|status| status.phase == LinkPhase::Restored).await.phase {
             LinkPhase::Over => Err(self.session_over(operation, queue)),
@@ -204,8 +204,8 @@ impl SessionCore {
         }
     }
 
-    /// Waits for something on this connection; `None` if there was another one before, and what was missed on it has
-    /// been told.
+    /// Waits for something on this connection; `None` if there was another one before, and all its missed events
+    /// have arrived.
     pub(super) async fn on_connection<T>(
         &self,
         epoch: u64,
@@ -276,7 +276,7 @@ impl fmt::Debug for SessionCore {
     }
 }
 
-/// What a call has begun, or why it was refused.
+/// A call under way, or why it was refused.
 pub(super) fn begun<T: Send + 'static>(
     begun: Result<impl Future<Output = Result<T>> + Send + 'static>,
 ) -> BoxFuture<Result<T>> {

@@ -2,9 +2,9 @@
 //! asked for and not written yet. That list is then put off behind everything asked for before, and its answer serves
 //! both.
 //!
-//! So a list shows what each of those that share it had to see, and ten thousand joins at once cost a few lists. The
+//! So a list shows what each of its callers had to see, and ten thousand joins at once cost a few lists. The
 //! answer is taken where it arrives, so that it does not matter which of the waiting callers is polled. Each caller
-//! waits for as long as one request may take, however long the list goes on for those that came later.
+//! waits for as long as one request may take, however long the list goes on for later callers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -29,7 +29,7 @@ const SHARERS_MIN: usize = 64;
 /// How many share a list at most, however often one after the other was needed: no more joins than this are unwritten.
 const SHARERS_MAX: usize = QUEUED_REQUESTS_MAX;
 
-/// The least number of lists at which those that are answered are forgotten. From then on it is twice as many as were
+/// The least number of lists at which the answered ones are forgotten. From then on it is twice as many as were
 /// left the last time, so that what it takes is spread over the calls between.
 const LISTS_SWEPT_MIN: usize = 256;
 
@@ -81,7 +81,7 @@ impl SharedList {
             let answers = std::mem::take(&mut gathering.answers).into_iter().flatten();
             let (freshness, asked_at) = (gathering.freshness, gathering.asked_at);
             let listing = handed_over.and_then(|()| QueueListing::of_answers(answers, freshness, asked_at));
-            // It is completed once, because what was handed over is taken once.
+            // It is completed once, because its sender is taken once.
             let _ = self.listing.set(listing.map(Arc::new));
         }
     }
@@ -177,7 +177,7 @@ impl LastLists {
 }
 
 impl SharedLists {
-    /// Asks for a list that shows all that was asked for before this call.
+    /// Asks for a list that shows the effect of all earlier requests.
     pub(super) fn ask(
         &self,
         link: &SessionLink,
@@ -210,7 +210,7 @@ impl SharedLists {
         share(list)
     }
 
-    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    /// Nothing panics while this is locked, so a panic elsewhere leaves this whole.
     fn known(&self) -> MutexGuard<'_, LastLists> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,7 +254,7 @@ fn send(
 pub(super) enum ListFreshness {
     /// All changes that this connection has shown; other clients may know of later ones.
     Behind,
-    /// All that was acknowledged to any client before: a sync goes before the list.
+    /// All changes that any client knew before: a sync goes before the list.
     Synced,
 }
 
@@ -263,9 +263,9 @@ pub(super) struct QueueListing {
     pub(super) epoch: u64,
     /// `None` if there is no such node.
     pub(super) children: Option<Vec<String>>,
-    /// Those of the lock's own node, if the queue lies elsewhere.
+    /// Names of the lock's own node, if the queue lies elsewhere.
     pub(super) line: Vec<String>,
-    /// If what was made before this time stands at all, it is in the list.
+    /// The list shows each node made before this time that still stands.
     pub(super) asked_at: BootInstant,
     /// What the list says, read when it is first needed.
     pub(super) reading: OnceLock<ListedQueue>,

@@ -47,14 +47,14 @@ impl ChildGroup {
         groups
     }
 
-    /// The contenders among the children of a group, in their order. All are shown, also those that a lock would refuse
+    /// The contenders among the children of a group, in their order. All are shown, also the ones that a lock would refuse
     /// to queue with.
     pub(super) fn contenders<Name: AsRef<str>>(self, children: &[Name], layout: Layout) -> Vec<Contender> {
         let (part, its_layout) = self.queue(layout);
         if self != Self::Line {
             return read_queue(children, part, its_layout, ForeignPolicy::Wait).contenders;
         }
-        // The last digits of a permit may look like a number: it stands here once, as what it is.
+        // The last digits of a permit may look like a number: it stands here once, as a permit.
         let others: Vec<&str> = children.iter().map(AsRef::as_ref).filter(|name| bare_ticket(name).is_none()).collect();
         let mut contenders = read_queue(&others, part, its_layout, ForeignPolicy::Wait).contenders;
         contenders.extend(bare_permits(children));

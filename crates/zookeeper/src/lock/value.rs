@@ -154,7 +154,7 @@ impl Write {
         Create { path: self.path.on_server(), data: Some(data.into()), acl: self.inner.acl.clone(), mode }
     }
 
-    /// Makes the node with the value, and its parents in the same segment. As all attempts, it returns no version if the
+    /// Makes the node with the value, and its parents in the same segment. As all attempts, it has no version if the
     /// node was not as it had been read.
     async fn make(&self, value: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
         let link = &self.inner.link;

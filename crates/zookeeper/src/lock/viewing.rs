@@ -61,7 +61,7 @@ impl QueueListing {
 }
 
 impl SessionCore {
-    /// Sends a list, or puts one off behind all that was asked for before this call.
+    /// Sends a list, or puts one off behind all earlier requests.
     ///
     /// A list after a sync leaves with its sync in one segment, so that it costs one round trip too.
     pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: ListFreshness) -> ListShare {
@@ -97,7 +97,7 @@ impl SessionCore {
         list.listing().await
     }
 
-    /// Puts a list in order, reports what was passed over, and looks into the parts of a semaphore if it showed some.
+    /// Puts a list in order, reports the ignored names, and looks into the parts of a semaphore if it showed some.
     pub(super) async fn view(
         &self,
         queue: &QueueName,

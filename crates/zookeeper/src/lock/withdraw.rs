@@ -29,7 +29,7 @@ const SEQUENCE_RENEWED: i32 = 1 << 30;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WithdrawalEnd {
-    /// The node is gone, by our own deletion for all that is known, or was never made.
+    /// The node is gone, probably by our own deletion, or was never made.
     Left,
     /// It was removed before, not by us.
     WasGone(LossReason),

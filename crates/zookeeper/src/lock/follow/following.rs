@@ -136,7 +136,7 @@ impl FollowSender {
     }
 }
 
-/// What is followed over one session.
+/// The followed scope over one session.
 struct FollowedSession {
     link: Arc<SessionLink>,
     scheme: Arc<PathScheme>,

@@ -11,7 +11,7 @@ use crate::lock::queue_data::QueueData;
 use crate::lock::shown::{ChildGroup, ContenderReading, show};
 use crate::queue::bare_permits;
 
-/// What a site's node itself has said, where its name does not say all.
+/// The content of a site's node, where its name does not say all.
 #[derive(Debug)]
 enum SiteIdentity {
     /// It is this lock, whose name is too long for a node.
@@ -182,7 +182,7 @@ impl FollowedLocks {
         std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock)).collect()
     }
 
-    /// Takes what another look has shown for what is known.
+    /// Replaces the known state by that of another look.
     pub(super) fn renew(&mut self, newer: Self) {
         let names: BTreeSet<_> = self.locks.keys().chain(newer.locks.keys()).cloned().collect();
         let differs = |lock: &QueueName| self.locks.get(lock) != newer.locks.get(lock);

@@ -1,4 +1,4 @@
-//! Reads the locks of a scope: all of them, or those that watches have shown. Many nodes at a time, and not too many a
+//! Reads the locks of a scope: all of them, or the changed ones. Many nodes at a time, and not too many a
 //! second.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct PacedReader {
     link: Arc<SessionLink>,
     /// What errors say was asked for.
     shown: String,
-    /// When what was asked so far has had its time.
+    /// When the requests so far have had their time.
     rested_at: BootInstant,
 }
 
@@ -36,7 +36,7 @@ impl PacedReader {
         Self { link, shown, rested_at }
     }
 
-    /// Waits until all that other clients were told before can be read.
+    /// Waits until all changes that other clients know can be read.
     async fn sync(&self, path: &str) -> Result<(), ClientError> {
         self.link.call(&ZkRequest::Sync { path: path.to_owned() }, &self.shown).response().await.map(drop)
     }
