@@ -1,7 +1,7 @@
 //! Examination of the service: findings that its users should know. `judge` has the rules, pure.
 //!
-//! Each member of the URL is asked how it is, and what locks need is tried over one of them, without changing anything
-//! that stays. Tokens over a restored snapshot are renewed here too, which no examination can find.
+//! Each member of the URL is asked for its status, and trials over one of them check what locks need; they leave
+//! nothing behind. Here tokens begin anew after a restored snapshot too, which no examination can find.
 
 mod judge;
 
@@ -153,7 +153,7 @@ async fn try_rights(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fi
                 format!("grant it a role that may: etcdctl role grant-permission ROLE --prefix readwrite {base}");
             Ok(Some(Finding::new(Severity::Error, what, cure)))
         }
-        // That is told of the member.
+        // The member's own status reports it.
         Err(failure) if failure.kind == FailureKind::Full => Ok(None),
         Err(failure) if failure.to_string().contains(TOO_MANY) => {
             let what = format!("the members refuse a request of {OPERATIONS} operations, as a thousand permits take");
@@ -191,12 +191,12 @@ async fn try_watch(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fin
 async fn try_least_timeout(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let granted = match looking.connection.call(LeaseGrantRequest { ttl: 1 }, looking.deadline).await {
         Ok(granted) => granted,
-        // That is told of the member.
+        // The member's own status reports it.
         Err(failure) if failure.kind == FailureKind::Full => return Ok(None),
         Err(failure) => return Err(failure),
     };
     let renewed = KeepAlive::open(looking.connection, granted.id, looking.deadline).await;
-    // One that cannot be given back runs out.
+    // A lease that cannot be given back expires.
     let _ = looking.connection.call(LeaseRevokeRequest { id: granted.id }, looking.deadline).await;
     renewed?;
     let least = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);

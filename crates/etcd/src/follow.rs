@@ -1,6 +1,7 @@
-//! Follows all locks of a scope, over its own connection: all keys are read, and watched from the next revision
-//! on. Whatever ends the watch (the connection, the member, or a compaction that has overtaken it), all is read anew.
-//! So it is after each compaction, since a member may go on without a word behind one (etcd-io/etcd#17529).
+//! The follower of all locks of a scope, over a separate connection: it reads all keys, and watches them from the next
+//! revision on. When the watch ends (with the connection, with the member, or since a compaction has overtaken it), it
+//! reads all keys again. It does so after each compaction too, since a member may skip changes silently after one
+//! (etcd-io/etcd#17529).
 //!
 //! `known` knows what the keys mean.
 
@@ -78,7 +79,7 @@ impl Following {
                 }
                 answer = &mut compacted => {
                     answer?;
-                    // What comes meanwhile is shown by the look, and need not wait.
+                    // The look shows the changes that come meanwhile.
                     drop(since);
                     let (newer, since_then) = self.look(&connection, layout, &watches).await?;
                     known.renew(newer);

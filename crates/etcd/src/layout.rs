@@ -1,4 +1,4 @@
-//! Where everything lies: keys, and the names in them. Pure.
+//! The layout of the data: keys, and the names in them. Pure.
 //!
 //! Below the base, with a lease of 16 and a ticket of 32 hexadecimal digits:
 //!

@@ -55,12 +55,12 @@
 //! - **Requests** go on when their caller gives up (`rpc.rs`): etcd 3.5.0 to 3.5.6 can crash when a
 //!   transaction that only reads is reset.
 //! - **Waits** watch one key, from now on, and then look once: a watch from a past revision would be told a tenth of a
-//!   second late. A member tells a change a moment before its own looks show it. So a look behind what was told must be
-//!   of that revision or asks the quorum (`queue/view.rs`), and a wait for a change makes its watch anew before each
+//!   second late. A member reports a change a moment before its own looks show it. So a look after a report must be of
+//!   that revision or asks the quorum (`queue/view.rs`), and a wait for a change makes its watch anew before each
 //!   look, which comes behind the change that was told (`queue/watch.rs`).
 //! - **Following** (`follow`) reads all keys of all locks over its own connection and watches them from the next
-//!   revision on. `known`, pure, makes locks of keys by the code of looks (`look.rs`). Whatever ends the
-//!   watch, a compaction too, has all read anew.
+//!   revision on. `known`, pure, makes locks of keys by the code of looks (`look.rs`). After the end of the watch,
+//!   by a compaction too, it reads all keys again.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 

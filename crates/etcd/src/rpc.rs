@@ -176,7 +176,7 @@ impl Connection {
 
     fn request<Q>(&self, message: Q) -> Request<Q> {
         let mut request = Request::new(message);
-        // A member that has lost its leader then says so, also to streams, and does not leave them without a word.
+        // A member that has lost its leader then says so, also to streams, and does not leave them silent.
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
         if let Some(token) = &self.token {
             request.metadata_mut().insert("token", token.clone());

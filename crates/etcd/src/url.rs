@@ -1,4 +1,4 @@
-//! Reads a service URL for etcd and checks it once. It opens nothing.
+//! The configuration in a service URL for etcd, read and checked once. Nothing is opened here.
 
 use std::fmt;
 use std::sync::Arc;

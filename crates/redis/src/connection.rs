@@ -5,7 +5,7 @@
 //! to the session.
 //!
 //! - `find`, `open`, `greeting`: which server has the keys, how it is connected to, and what it says of itself.
-//! - `answer`: what is answered. `tracking`: what is told unasked.
+//! - `answer`: reads answers. `tracking`: reads notifications.
 
 mod answer;
 mod find;
@@ -63,7 +63,7 @@ struct SendLine {
 
 impl Connection {
     /// Queues a batch behind all that were queued before, and returns the answers: one for each command, script and
-    /// tracked read. A refusal stands in its place; [`answer`] judges it. Dropping the future
+    /// tracked read. A refusal stands in its place; [`answer()`] judges it. Dropping the future
     /// takes nothing back.
     ///
     /// A batch fails as a whole if the connection ends first, or if the server does not have one of its scripts.

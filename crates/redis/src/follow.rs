@@ -1,12 +1,12 @@
-//! Follows all locks of a scope, over its own connection: the server tells of each change of a queue or a record
-//! (`CLIENT TRACKING` with `BCAST`), and the locks that these are of are looked at again, by the code of looks. All is
-//! looked at anew after what may have gone unheard: the end of the connection, another master, FLUSHALL, too many
-//! changes.
+//! The follower of all locks of a scope, over a separate connection: the server reports each change of a queue or a
+//! record (`CLIENT TRACKING` with `BCAST`), and the follower looks at their locks again. It looks at all locks where a
+//! report may be missing: after the end of the connection, another master, FLUSHALL or too many changes.
 //!
-//! Plain locks of others lie anywhere. So they are read over a second connection, which is told of these keys alone.
-//! That a session has died changes no key before another session removes what it has left, so it is asked for.
+//! Plain locks of other clients lie anywhere. So a second connection reads them, which gets reports of these keys
+//! alone. The death of a session changes no key before another session removes its contenders, so the follower asks for
+//! it.
 //!
-//! `known` knows which locks these are.
+//! `known` knows the followed locks.
 
 mod known;
 
@@ -108,7 +108,7 @@ impl Following {
             };
             let ended = self.site.clock.now();
             look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
-            // The question may have all looked at.
+            // The question may make the follower look at all locks.
             ask_at = ask_at.max(look_at);
             let is_news = !matches!(&told, FollowEvent::Changed(locks) if locks.is_empty());
             if is_news && !telling.tell(told).await {
@@ -172,7 +172,7 @@ impl Following {
         );
         let answers = connections.connection.send_to_master(batch, self.deadline()).await?;
         if let Some(plain) = &connections.plain {
-            // A connection that was cut off without a word tells of nothing.
+            // A connection that was cut off silently reports nothing.
             plain.send_until(Batch::new().command(cmd("PING")), self.deadline()).await?;
         }
         let mut answers = list(answer(only(answers)?, "dead")?)?;
@@ -181,7 +181,7 @@ impl Following {
             return Ok(None);
         }
         let has_sessions = number(answers.first().ok_or_else(Failure::unexpected)?)? > 0;
-        // Without the list of the living, all are taken for dead.
+        // Without the list of living sessions, all are taken for dead.
         Ok(Some(known.locks_with(|session| !has_sessions || dead.contains(session))))
     }
 
@@ -191,7 +191,7 @@ impl Following {
         connections: &Connections,
         known: &mut FollowedNames,
     ) -> Result<Vec<LockSnapshot>, Failure> {
-        // What is told of from now on may be missing in what is seen.
+        // Changes from now on may be missing in the look.
         drop(connections.marks.take());
         let mut names: BTreeSet<_> =
             look::names(self.looking(connections), &self.scope.prefix).await?.into_iter().collect();

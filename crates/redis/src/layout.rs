@@ -1,4 +1,4 @@
-//! Where everything lies: keys, and the names in them. Pure.
+//! The layout of the data: keys, and the names in them. Pure.
 //!
 //! All keys of a base begin with it as a hash tag, so that they lie in one slot: `{lockkeeper}`.
 //!

@@ -39,9 +39,9 @@
 //!   counts the rest.
 //! - **Examination** (`examine`) tries what locks need; `judge` knows the rules for what the server says.
 //! - **Following** (`follow`) has its own connection, which is told of every change of a queue or a record (`BCAST`).
-//!   It marks keys (`connection/tracking.rs`), and their locks are looked at again by the code of looks. The dead are
-//!   asked for, since that changes no key; plain locks are read over a second connection. Whatever may be missing has
-//!   all looked at anew.
+//!   It marks keys (`connection/tracking.rs`), and their locks are looked at again by the code of looks. It asks for
+//!   dead sessions, since a death changes no key, and reads plain locks over a second connection. Where a report may be
+//!   missing, it looks at all locks again.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 

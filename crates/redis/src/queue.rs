@@ -87,7 +87,7 @@ impl Service for Redis {
                 "absent" => Left::Absent,
                 "broken" => Left::Gone(LossReason::Broken),
                 "gone" => Left::Gone(LossReason::Expired),
-                // One that is there in part was deleted by hand.
+                // A contender that is there in part was deleted by hand.
                 _ => Left::Gone(LossReason::Removed),
             })
         })

@@ -1,4 +1,5 @@
-//! Reads a service URL for Redis or Valkey and checks it once. It opens nothing but the files of certificates.
+//! The configuration in a service URL for Redis or Valkey, read and checked once. Only the files of certificates are
+//! opened here.
 
 #[cfg(test)]
 mod tests;

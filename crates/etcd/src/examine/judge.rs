@@ -1,4 +1,4 @@
-//! Judges what was seen of a service. Pure.
+//! Judgements of what an examination has seen. Pure.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The known state of the locks that are followed: keys that come, change and go, and the locks that look otherwise
-//! then. Pure. What a lock looks like is left to `look`.
+//! The known state of the followed locks: keys come, change and go, and their locks are reported as changed. Pure. What
+//! a lock looks like is left to `look`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

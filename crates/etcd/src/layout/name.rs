@@ -1,4 +1,4 @@
-//! The name in a contender's key, and where it stands by that.
+//! The name in a contender's key, and the contender's position by it.
 //!
 //! A session uses a name again once the contender that had it is certainly gone: the server walks over every name that
 //! was in use since the last compaction when it reads a range. So a contender is known by its name and the revision at

@@ -1,9 +1,9 @@
-//! Leaving: a deletion of what was meant, and of nothing that came after it.
+//! Leaving: the deletion of one contender, and of none that came after it.
 //!
-//! It runs in the lane of its lock, behind the join that it undoes; those that are next there are removed with it. The
-//! slot of a contender that has left is taken again, and so is its key, while an earlier deletion may still be on its
-//! way. So each deletion names the revision at which its contender was created. Where no answer to the join has told
-//! that, a look on the next connection does, whose stamp lets no older join take effect any more.
+//! It runs in the lane of its lock, behind the join that it undoes, and takes the next removals of the lane with it.
+//! The slot of a contender that has left is taken again, and so is its key, while an earlier deletion may still be on
+//! its way. So each deletion names the revision at which its contender was created. Where no answer to the join has
+//! told that, a look on the next connection does, whose stamp lets no older join take effect any more.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The segment of a queue that its next contender joins, what this process knows of that, and how it goes on.
+//! The segment of a queue that its next contender joins, and what this process knows of it.
 //!
 //! The number of the segment at the tail is stored beside the queue, and a join takes effect only if it names the same.
 //! So no contender ever joins a segment once another one has joined the next. A process that joins a segment that is

@@ -53,11 +53,11 @@ fn begin_watch<T: Send + 'static>(
             let seen = looking.await?;
             let told: BoxFuture<()> = Box::pin(async move {
                 let (life, timeout) = (&inner.core.life, inner.core.timing.timeout);
-                // Where the server refuses the watch, a look now and then stands in for it.
+                // Where the server refuses the watch, regular looks replace it.
                 if notification == Notification::Over {
                     return inner.core.until_other(&link, life.clock.now().saturating_add(WATCH_AGAIN_AFTER)).await;
                 }
-                // Some servers may miss to tell a change beside a compaction, so that one is needed anyway.
+                // Some servers may skip a change beside a compaction, so that a look is needed anyway.
                 tokio::select! {
                     biased;
                     _ = subscription.changed() => {}
@@ -177,8 +177,8 @@ async fn until_gone(
         Notification::Over => return Ok(None),
         Notification::Created => {}
     }
-    // What happened before the watch was made is not told. Some servers may miss to tell a deletion beside a
-    // compaction, so that a look now and then is needed too.
+    // Changes before the watch was made are not reported. Some servers may skip a deletion beside a compaction, so
+    // that regular looks are needed too.
     while !link.connection.is_over() {
         tokio::select! {
             biased;

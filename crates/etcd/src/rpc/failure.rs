@@ -86,7 +86,7 @@ fn of_answer(code: Code, message: &str) -> Failure {
         Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),
         Code::NotFound if message.contains("lease not found") => (FailureKind::SessionGone, Effect::None),
         Code::ResourceExhausted => (FailureKind::Unavailable, Effect::None),
-        // A token runs out; the next connection gets another one.
+        // A token has expired; the next connection gets another one.
         Code::Unauthenticated if message.contains("invalid auth token") => (FailureKind::Broken, Effect::None),
         // The rights were changed since the token was given.
         Code::InvalidArgument if message.contains("revision of auth store is old") => {

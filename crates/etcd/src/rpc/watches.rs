@@ -118,7 +118,7 @@ impl KeyWatches {
 
     pub(crate) async fn over(&self) {
         let mut is_over = self.shared.is_over.subscribe();
-        // The sender lives in what we hold.
+        // `self` holds the sender.
         let _ = is_over.wait_for(|&is_over| is_over).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Until when a session may be believed: a rule of events and times, without a clock or a connection.
+//! Belief in a session, and its end: a rule of events and times, without a clock or a connection.
 //!
 //! The answer to a keepalive proves nothing by itself: a leader that stood still while another was elected answers with
 //! the full time, though its successor has not heard of the renewal. So a renewal counts once a linearizable request

@@ -1,4 +1,4 @@
-//! Opens a session: a lease, its key, and the connection that both were made on.
+//! The opening of a session: a lease, its key, and the connection on which both were made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn attempt(
     let lease = granted.id;
     let connection = Unclaimed::new(connection, |connection| {
         let deadline = clock.now().saturating_add(REVOKED_WITHIN);
-        // What could not be revoked runs out.
+        // A lease that could not be revoked expires.
         runtime.spawn(async move { connection.call(LeaseRevokeRequest { id: lease }, deadline).await.map(drop) });
     });
     let timeout = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);

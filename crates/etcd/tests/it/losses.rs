@@ -1,5 +1,5 @@
-//! The word to the owner of a contender that is gone while it is not known why, and what is told of keys that may not
-//! be watched.
+//! The report to the owner of a contender that is gone for an unknown reason, and waits for keys that may not be
+//! watched.
 
 use std::time::Duration;
 

@@ -90,14 +90,14 @@ fn of_text(code: &str, detail: &str, what: &str) -> Failure {
     } else if has("The user executing the script") || has("ACL failure in script") {
         (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}"))
     } else if has("non local key") {
-        // What the script did with the keys that are still there stands.
+        // The script's changes to the keys that are still there remain.
         return Failure::new(FailureKind::Unavailable, Effect::Unknown, ON_THE_WAY);
     } else if what == HELLO {
         return refusal_of_hello(detail);
     } else if has("unknown command") || has("nknown subcommand") {
         (FailureKind::Unsupported, format!("the server has no {what}, which locks need: {detail}"))
     } else {
-        // A script that fails in its middle has changed what it had changed until then.
+        // A script that fails halfway has made its changes until then.
         let effect = if has("user_script") || has("script:") { Effect::Unknown } else { Effect::None };
         return Failure::new(FailureKind::Other, effect, format!("{what}: {code} {detail}"));
     };
@@ -191,7 +191,7 @@ pub(super) fn of_transport(error: RedisError, effect: Effect) -> Failure {
         redis::ErrorKind::Parse => {
             Failure::new(FailureKind::Protocol, effect, "the server does not speak as Redis does")
         }
-        // The crate `redis` has thrown away what the server said.
+        // The crate `redis` has dropped the server's message.
         redis::ErrorKind::AuthenticationFailed => {
             return Failure::new(FailureKind::Refused, Effect::None, WRONG_PASSWORD);
         }

@@ -1,4 +1,4 @@
-//! Finds the server that has the keys: by the list in the URL or by sentinels. A server of a cluster sends us on.
+//! The search for the server that has the keys: by the list in the URL or by sentinels. A server of a cluster names it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) async fn until_replaced(
             match finder.round(attempt_ends, asking).await {
                 Ok(named) if named.is_reached_by(server) => same += 1,
                 Ok(named) => other = Some((named, other.map_or(1, |(_, count)| count + 1))),
-                // One that does not answer has no say.
+                // A sentinel that does not answer has no vote.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Opens a connection: a socket, TLS where it is asked for, the greeting in RESP3, and tracking.
+//! The opening of a connection: a socket, TLS where the URL asks for it, the greeting in RESP3, and tracking.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

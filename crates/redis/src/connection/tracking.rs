@@ -1,8 +1,8 @@
-//! Changes that a server tells of: waits for a change of a key since it was read, and the keys to be looked at again.
+//! Notifications of changes: waits for a change of a key since it was read, and the keys to be looked at again.
 //!
-//! A wait is registered before the read is sent: what the server tells may come before the answer to the read. So it
-//! may be told of a change before the read as well, and its owner looks again. The server tells of a key once for each
-//! read; each wait has its own read. All keys that it tells of can be marked for an onlooker too.
+//! A wait is registered before its read is sent, since a notification may come before the answer to the read. So it may
+//! report a change before the read as well, and its owner looks again. The server reports a key once for each read;
+//! each wait has a separate read. All reported keys can be marked for an onlooker too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;

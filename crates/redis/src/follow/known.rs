@@ -1,5 +1,4 @@
-//! The known state of the locks that are followed: how they looked last, and which of them a key or a session is of.
-//! Pure.
+//! The known state of the followed locks: how they looked last, and which of them a key or a session belongs to. Pure.
 
 use std::collections::BTreeMap;
 

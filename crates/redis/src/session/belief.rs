@@ -1,4 +1,4 @@
-//! Until when a session may be believed: a rule of events and times, without a clock or a connection.
+//! Belief in a session, and its end: a rule of events and times, without a clock or a connection.
 //!
 //! The service's clock goes on with the server's, but by no more than a bound between two calls of any client: the
 //! least guard of all sessions. So a jump of the server's clock moves the end of a session by no more than its own

@@ -64,7 +64,7 @@ async fn attempt(
     let mut opening = Unclaimed::new(connecting, |connecting| {
         let closing = close(site, id);
         runtime.spawn(async move {
-            // Without an answer there is no way to the session, if there is one. It runs out.
+            // Without an answer there is no way to the session, if there is one. It expires.
             if let Ok(Ok(opened)) = connecting.await {
                 closing(opened.connection).await;
             }
@@ -87,7 +87,7 @@ fn close(site: &RedisSite, id: RedisSessionId) -> impl FnOnce(Connection) -> Box
     let clock = site.clock.clone();
     move |connection| {
         Box::pin(async move {
-            // What could not be ended runs out.
+            // A session that could not be ended expires.
             let _ = connection.send_until(batch, clock.now().saturating_add(CLOSED_WITHIN)).await;
         })
     }

@@ -1,4 +1,4 @@
-//! One who follows: what the service does without a call of a client is told too.
+//! Followers: changes that the service makes without a call of a client are reported too.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Tests beyond the common suites of Redis: users and their rights, databases, services of several servers, servers
-//! that are none, what an examination finds, and what one who follows is told.
+//! that are none, what an examination finds, and what a follower is told.
 
 mod examining;
 mod following;

@@ -37,7 +37,7 @@ fn to_yield(_: &Enqueued) -> Request {
 }
 
 macro_rules! late {
-    ($($name:ident: $settings:literal, $write:expr;)*) => {$(
+    ($($settings:literal, $write:expr, $name:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
             let Some((_server, stage)) = stage($settings, &[]).await else { return };
@@ -47,12 +47,12 @@ macro_rules! late {
 }
 
 late! {
-    a_join_whose_withdrawal_was_answered_never_stands_in_the_queue_later: "", Write::Join;
-    a_late_removal_leaves_the_next_contender_of_its_session_alone: "", Write::Removal;
-    a_late_removal_leaves_the_plain_lock_of_the_next_contender_alone: "&layout=setnx", Write::Removal;
-    a_late_order_to_break_leaves_the_next_contender_alone: "", Write::Request(to_break);
-    a_late_request_to_yield_is_not_told_to_the_next_contender: "", Write::Request(to_yield);
-    a_late_value_never_replaces_a_later_one: "", Write::Value;
+    "", Write::Join, a_join_whose_withdrawal_was_answered_never_stands_in_the_queue_later;
+    "", Write::Removal, a_late_removal_leaves_the_next_contender_of_its_session_alone;
+    "&layout=setnx", Write::Removal, a_late_removal_leaves_the_plain_lock_of_the_next_contender_alone;
+    "", Write::Request(to_break), a_late_order_to_break_leaves_the_next_contender_alone;
+    "", Write::Request(to_yield), a_late_request_to_yield_is_not_told_to_the_next_contender;
+    "", Write::Value, a_late_value_never_replaces_a_later_one;
 }
 
 /// A contender's name, with a number and a ticket that no other has, is the only condition of a removal and a request.

@@ -1,4 +1,4 @@
-//! Connections to real servers, and to what is none. What is told of each refusal is in `answer`.
+//! Tests with real servers and with strangers. The messages for refusals are tested in `answer`.
 
 mod batches;
 mod servers;
