@@ -5,6 +5,7 @@
 mod client;
 mod crowds;
 #[path = "../../tests/support/database.rs"]
+#[allow(dead_code, reason = "each kind of test uses a part of it")]
 mod database;
 mod examining;
 mod greetings;

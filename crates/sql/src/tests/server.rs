@@ -200,10 +200,6 @@ impl Server {
         self.ask(self.either("DROP SCHEMA lockkeeper CASCADE", "DROP DATABASE lockkeeper")).await.expect("it is gone");
     }
 
-    pub(super) async fn restart(&mut self) {
-        either!(self, server => server.restart().await).expect("it starts again");
-    }
-
     pub(super) async fn crash(&mut self) {
         self.kill();
         self.start_again().await;

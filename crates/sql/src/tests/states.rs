@@ -86,7 +86,7 @@ async fn another_state_of_the_data_is_unsettled_until_a_client_says_that_it_has_
 async fn a_clean_start_is_waited_for_briefly_and_what_may_have_lost_data_for_the_longest_timeout() {
     for mut server in each_with(Need::Durability).await {
         server.open(1).await;
-        server.restart().await;
+        server.restart().await.expect("it starts again");
         assert_eq!(server.wait_ms().await, BRIEF);
         server.crash().await;
         // What MariaDB flushes it has.
@@ -98,7 +98,7 @@ async fn a_clean_start_is_waited_for_briefly_and_what_may_have_lost_data_for_the
     }
     let Some(mut server) = server_with(Kind::Mariadb, Need::Nothing).await else { return };
     server.open(1).await;
-    server.restart().await;
+    server.restart().await.expect("it starts again");
     assert_eq!(server.wait_ms().await, LONGEST);
     server.crash().await;
     assert_eq!(server.wait_ms().await, LONGEST);
@@ -110,7 +110,7 @@ async fn a_state_that_is_not_settled_is_waited_for_no_shorter_after_another_star
         let client = server.open(1).await;
         client.says_that_it_is_restored().await;
         assert_eq!(client.greet().await.1, LONGEST);
-        server.restart().await;
+        server.restart().await.expect("it starts again");
         assert_eq!(server.wait_ms().await, LONGEST);
     }
 }
@@ -119,7 +119,7 @@ async fn a_state_that_is_not_settled_is_waited_for_no_shorter_after_another_star
 async fn one_who_misses_what_it_had_makes_a_brief_wait_the_longest_and_a_settled_state_stays() {
     for mut server in each_with(Need::Durability).await {
         server.open(1).await;
-        server.restart().await;
+        server.restart().await.expect("it starts again");
         let client = server.connect(1).await;
         let (_, brief, state) = client.greet().await;
         assert_eq!(brief, BRIEF);

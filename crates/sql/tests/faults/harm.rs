@@ -164,9 +164,9 @@ impl Server {
                 self.start_again().await;
             }
             Copied::Running => {
-                self.pause();
+                self.pause().expect("it runs");
                 self.copy_data();
-                self.resume();
+                self.resume().expect("it runs");
             }
         }
     }
@@ -184,14 +184,6 @@ impl Server {
         self.kill();
         either!(self, server => server.put_data_back()).expect("the copy is put back");
         self.start_again().await;
-    }
-
-    pub(crate) fn pause(&mut self) {
-        either!(self, server => server.pause()).expect("it runs");
-    }
-
-    pub(crate) fn resume(&mut self) {
-        either!(self, server => server.resume()).expect("it runs");
     }
 
     /// Waits until this standby has all that its primary has committed; from then on it receives nothing more.

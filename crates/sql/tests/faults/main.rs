@@ -21,6 +21,7 @@
 
 mod cuts;
 #[path = "../support/database.rs"]
+#[allow(dead_code, reason = "each kind of test uses a part of it")]
 mod database;
 mod deaths;
 mod harm;

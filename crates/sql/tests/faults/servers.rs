@@ -61,9 +61,9 @@ impl Harm {
                 server.start_again().await;
             }
             Self::StoodStill => {
-                server.pause();
+                server.pause().expect("it runs");
                 tokio::time::sleep(STANDSTILL).await;
-                server.resume();
+                server.resume().expect("it runs");
             }
             Self::Forward => server.move_clock(JUMP_S).await,
             Self::Back => server.move_clock(-JUMP_S).await,

@@ -59,6 +59,18 @@ impl Server {
         either!(self, server => server.kill());
     }
 
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        either!(self, server => server.pause())
+    }
+
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        either!(self, server => server.resume())
+    }
+
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        either!(self, server => server.restart().await)
+    }
+
     /// Starts it with the data that it has, and waits until it serves.
     pub(crate) async fn start_again(&mut self) {
         either!(self, server => {

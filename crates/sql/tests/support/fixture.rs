@@ -129,7 +129,7 @@ impl SqlClient {
     async fn restart(self) -> Result<()> {
         let sql = self.fixture.kind.limiting(self.fixture.clients.session_timeout());
         self.fixture.operate(sql).await?;
-        on_one_thread(&self.fixture.server, async |mut server| server.restart().await).await
+        on_one_thread(&self.fixture.server, async |mut server| server.database.restart().await).await
     }
 
     /// Deletes a contender's row. Its owner and those behind it are told in no certain order; here the owner is told
@@ -175,8 +175,8 @@ impl suite::Client for SqlClient {
             Fault::ExpireSession => return Box::pin(self.clone().expire()),
             Fault::Cut => self.way.cut(),
             Fault::Heal => self.way.heal(),
-            Fault::Pause => return on_one_thread(&self.fixture.server, async |mut server| server.pause()),
-            Fault::Resume => return on_one_thread(&self.fixture.server, async |mut server| server.resume()),
+            Fault::Pause => return on_one_thread(&self.fixture.server, async |mut server| server.database.pause()),
+            Fault::Resume => return on_one_thread(&self.fixture.server, async |mut server| server.database.resume()),
             Fault::LoseReply(operation) => self.way.testing.lose_reply(function(operation)),
             Fault::RemoveContender { contender, stands_still, .. } => {
                 return Box::pin(self.clone().remove(contender, stands_still));

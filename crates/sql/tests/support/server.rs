@@ -7,6 +7,8 @@ use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
 use lockkeeper_faults::{Result, mariadb, postgres, wait};
 
+use super::database::Server as Database;
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Postgres,
@@ -18,68 +20,39 @@ pub(crate) enum Kind {
 /// How many connections a pooler has: fewer than most cases have clients and waits.
 const POOLED: u32 = 4;
 
+/// A server, and the pooler before it if there is one.
 #[derive(Debug)]
-pub(crate) enum Server {
-    Postgres(postgres::Server),
-    PgBouncer(PgBouncer, postgres::Server),
-    Mariadb(mariadb::Server),
+pub(crate) struct Server {
+    pub(crate) database: Database,
+    pooler: Option<PgBouncer>,
 }
 
 impl Server {
     pub(crate) async fn start(kind: Kind) -> Result<Self> {
-        Ok(match kind {
-            Kind::Postgres => Self::Postgres(postgres::Server::standalone().await?),
-            Kind::PgBouncer => {
-                let server = postgres::Server::standalone().await?;
-                Self::PgBouncer(PgBouncer::start(&server, Lending::Transaction, POOLED).await?, server)
-            }
-            Kind::Mariadb => Self::Mariadb(mariadb::Server::standalone().await?),
-        })
+        if kind == Kind::Mariadb {
+            return Ok(Self { database: Database::Mariadb(mariadb::Server::standalone().await?), pooler: None });
+        }
+        let server = postgres::Server::standalone().await?;
+        let pooler = match kind {
+            Kind::PgBouncer => Some(PgBouncer::start(&server, Lending::Transaction, POOLED).await?),
+            Kind::Postgres | Kind::Mariadb => None,
+        };
+        Ok(Self { database: Database::Postgres(server), pooler })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Postgres(server) => server.address(),
-            Self::PgBouncer(pooler, _) => pooler.address(),
-            Self::Mariadb(server) => server.address(),
-        }
+        self.pooler.as_ref().map_or_else(|| self.database.address(), PgBouncer::address)
     }
 
     /// Sends it SQL past all clients; returns the first column.
     pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<String>> {
-        let rows = match self {
-            Self::Postgres(server) | Self::PgBouncer(_, server) => server.ask(sql).await?,
-            Self::Mariadb(server) => server.ask(sql).await?,
-        };
+        let rows = self.database.ask(sql).await?;
         Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
     }
 
-    pub(crate) fn pause(&mut self) -> Result<()> {
-        match self {
-            Self::Postgres(server) | Self::PgBouncer(_, server) => server.pause(),
-            Self::Mariadb(server) => server.pause(),
-        }
-    }
-
-    pub(crate) fn resume(&mut self) -> Result<()> {
-        match self {
-            Self::Postgres(server) | Self::PgBouncer(_, server) => server.resume(),
-            Self::Mariadb(server) => server.resume(),
-        }
-    }
-
-    pub(crate) async fn restart(&mut self) -> Result<()> {
-        match self {
-            Self::Postgres(server) | Self::PgBouncer(_, server) => server.restart().await,
-            Self::Mariadb(server) => server.restart().await,
-        }
-    }
-
     pub(crate) async fn wipe(&self) -> Result<()> {
-        let sql = match self {
-            Self::Postgres(_) | Self::PgBouncer(..) => "DROP SCHEMA IF EXISTS lockkeeper CASCADE",
-            Self::Mariadb(_) => "DROP DATABASE IF EXISTS lockkeeper",
-        };
+        let sql =
+            self.database.either("DROP SCHEMA IF EXISTS lockkeeper CASCADE", "DROP DATABASE IF EXISTS lockkeeper");
         // Clients that end may still hold its rows.
         wait::until("the schema to be removed", SOON, async || self.ask(sql).await.ok().map(drop)).await
     }

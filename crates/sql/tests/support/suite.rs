@@ -1,5 +1,8 @@
 //! Runs the conformance suite with servers that go from case to case.
 
+#[path = "database.rs"]
+#[allow(dead_code, unused_imports, reason = "each kind of test uses a part of it")]
+mod database;
 #[path = "fixture.rs"]
 mod fixture;
 #[path = "server.rs"]
@@ -59,7 +62,7 @@ pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
 async fn without_schema(kind: Kind) -> lockkeeper_faults::Result<Server> {
     if let Some(mut server) = SERVERS.take() {
         // A case that failed may have left it standing still, or without a process.
-        if server.resume().is_ok() && server.wipe().await.is_ok() {
+        if server.database.resume().is_ok() && server.wipe().await.is_ok() {
             return Ok(server);
         }
     }
