@@ -152,7 +152,7 @@ async fn read_answers(
     loop {
         answers.push(result.collect().await?);
         if result.columns().is_none() {
-            // The refusal of a later one lies there.
+            // Errors of later statements surface here.
             return result.drop_result().await;
         }
     }

@@ -299,7 +299,7 @@ async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<
             asked.answer(rows.into_iter().map(call::row).collect());
         }
     }
-    // The refusal of a later one lies there.
+    // Errors of later statements surface here.
     result.drop_result().await
 }
 

@@ -95,7 +95,7 @@ pub(super) struct PostgresFacts {
 
 impl PostgresFacts {
     /// Asks all at once, and gives the connection these settings if the process that answers is the one that was named.
-    /// One of a pooler's would have them for others too.
+    /// A pooled connection would leak them to other clients.
     pub(super) async fn greet(
         client: &Client,
         config: &Config,

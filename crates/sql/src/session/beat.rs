@@ -20,7 +20,7 @@ use crate::session::settling::{self, Unsettled, greet};
 use crate::statement::{AnswerRow, Argument, RowKind, Statement, status, tickets, word};
 
 /// Beats until the connection fails, or the service has ended the session: then the failure's kind is
-/// [`FailureKind::SessionGone`]. The last beat was sent at `sent_at`.
+/// [`SessionGone`](lockkeeper_session::FailureKind::SessionGone). The last beat was sent at `sent_at`.
 pub(super) async fn run(core: &Core, link: &Arc<SqlLink>, others: &Others, mut sent_at: BootInstant) -> Failure {
     loop {
         until_next(core, sent_at).await;
@@ -78,7 +78,7 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
     }
     others.shown(&rows, core.life.clock.now());
     if should_listen && status(&rows)?.epoch != Some(1) {
-        core.waits.deafen();
+        core.waits.mark_unnotified();
     }
     let missing: Vec<_> = tickets(&rows, RowKind::Missing).filter(|ticket| ours.contains(ticket)).collect();
     settling::miss_contenders(core, link, &rows, &missing).await?;

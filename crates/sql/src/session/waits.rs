@@ -128,7 +128,7 @@ impl Waits {
     }
 
     /// Notes that the server tells this session nothing, though it should.
-    pub(crate) fn deafen(&self) {
+    pub(crate) fn mark_unnotified(&self) {
         tracing::debug!(target: "lockkeeper", "the connection does not listen as it should: waits are looked at");
         self.tell_by(|_| WakeState::Looks);
     }

@@ -94,8 +94,8 @@ impl Client {
     }
 
     pub(super) fn to_beat(&self, epoch: i64, beat: i64, tickets: [&[u128]; 2], ring: i64) -> Vec<Argument> {
-        let [roll, awaited] = tickets.map(|tickets| Argument::Ids(tickets.to_vec()));
-        vec![self.session.into(), Argument::Int(epoch), Argument::Int(beat), roll, awaited, Argument::Int(ring)]
+        let [own, awaited] = tickets.map(|tickets| Argument::Ids(tickets.to_vec()));
+        vec![self.session.into(), Argument::Int(epoch), Argument::Int(beat), own, awaited, Argument::Int(ring)]
     }
 
     /// The arguments of a change to a value: of this version, if one is expected.

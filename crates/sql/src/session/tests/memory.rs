@@ -251,8 +251,8 @@ impl Data {
                 vec![self.state_of(&instance)]
             }
             ("resume", [Id(session), Int(epoch), Int(beat), Ids(kept)]) => self.resume(*session, *epoch, *beat, kept),
-            ("beat", [Id(session), Int(epoch), Int(beat), Ids(roll), Ids(awaited), Int(ring)]) => {
-                self.beat((*session, *epoch, *beat), roll, awaited, *ring)
+            ("beat", [Id(session), Int(epoch), Int(beat), Ids(own), Ids(awaited), Int(ring)]) => {
+                self.beat((*session, *epoch, *beat), own, awaited, *ring)
             }
             ("reap", [Id(session), Int(epoch), Int(beat)]) => {
                 let stands = |row: &SessionRow| row.epoch == *epoch && row.beat == *beat;
@@ -330,8 +330,8 @@ impl Data {
         std::iter::once(status("ok", 0)).chain(standing).chain(self.of_ours(session)).collect()
     }
 
-    fn beat(&mut self, own: (u128, i64, i64), roll: &[u128], awaited: &[u128], ring: i64) -> Vec<AnswerRow> {
-        let (session, epoch, beat) = own;
+    fn beat(&mut self, of: (u128, i64, i64), own: &[u128], awaited: &[u128], ring: i64) -> Vec<AnswerRow> {
+        let (session, epoch, beat) = of;
         match self.sessions.get_mut(&session) {
             None => return vec![status("gone", 0)],
             Some(row) if row.epoch != epoch || row.beat >= beat => return vec![status("stale", 0)],
@@ -339,7 +339,7 @@ impl Data {
         }
         let listens = i64::from(self.listening.contains_key(&session));
         let mut rows = vec![AnswerRow { epoch: Some(listens), ..status("ok", 4_711) }];
-        rows.extend(self.missing(roll, RowKind::Missing));
+        rows.extend(self.missing(own, RowKind::Missing));
         rows.extend(self.missing(awaited, RowKind::Missing));
         rows.extend(self.of_ours(session));
         let owners = awaited.iter().filter_map(|ticket| Some((*ticket, *self.contenders.get(ticket)?)));
