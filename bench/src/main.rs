@@ -1,15 +1,14 @@
 //! The benchmark: ours beside other locks, interleaved in one run.
 //!
 //! `cargo xtask bench` builds and runs it. This file reads the command line and goes through the groups; `groups`
-//! measure, `peers` are what ours is compared with, `load` is what both are put under, `report` has the rows with their
-//! budgets and shows them.
+//! measure, `peers` are what ours is compared with, `load` is what both are put under and what it has shown, `report`
+//! has the rows with their budgets and shows them.
 
 mod groups;
 mod load;
 mod peers;
 mod report;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,12 +16,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::groups::Bench;
-use crate::load::{Effort, SEED};
+use crate::load::{Effort, Failed, Outcome, SEED};
 use crate::report::{Group, Verdict};
-
-/// Why something could not be measured.
-type Failed = Box<dyn Error + Send + Sync>;
-type Outcome<T> = Result<T, Failed>;
 
 /// Ours beside other locks.
 #[derive(Debug, Parser)]
@@ -93,7 +88,7 @@ fn measure(options: &Options) -> Outcome<bool> {
         report::write_json(file, &verdicts).map_err(|error| cannot_write(file, &error))?;
     }
     if let Some(folder) = &options.plots {
-        report::draw(&record, folder).map_err(|error| cannot_write(folder, &error))?;
+        report::draw(&record.sketches, folder).map_err(|error| cannot_write(folder, &error))?;
     }
     Ok(verdicts.iter().all(|verdict| is_as_it_should_be(verdict, effort)))
 }

@@ -2,13 +2,12 @@
 
 use lockkeeper_faults::etcd::{self, Server};
 
-use super::bench::{Bench, present};
-use super::ours;
-use crate::Outcome;
+use super::ours::{self, Bench, present};
+use crate::load::Outcome;
 use crate::load::{one_thread, timed};
 use crate::peers::etcd_calls::EtcdCalls;
+use crate::report::Group;
 use crate::report::rows::ETCD;
-use crate::report::{Group, Plot};
 
 /// How many locks each takes in one turn.
 const CALLS: u32 = 50;
@@ -38,8 +37,6 @@ async fn alone(bench: &mut Bench) -> Outcome<()> {
         })
         .await?;
     keeper.close().await?;
-    let mut shelf = bench.shelf(Group::Etcd, ETCD);
-    shelf.compared(&["mutex", "etcdctl"], &compared);
-    shelf.latencies(Plot::LatencyEtcd, ["lockkeeper", "clientv3 mutex", "etcdctl lock"], &compared);
+    bench.shelf(Group::Etcd, ETCD).compared(&["mutex", "etcdctl"], &compared);
     Ok(())
 }

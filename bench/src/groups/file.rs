@@ -1,15 +1,15 @@
 //! Files beside the bare system calls.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use lockkeeper::Handoff;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
-use super::bench::Bench;
-use super::ours::{self, CROWD};
-use crate::Outcome;
-use crate::load::{one_thread, two_threads};
-use crate::peers::bare_calls;
+use crate::groups::ours::{self, Bench, CROWD};
+use crate::load::Outcome;
+use crate::load::{Stopwatch, one_thread, two_threads};
 use crate::report::Group;
 use crate::report::rows::NO_SERVER;
 
@@ -51,7 +51,7 @@ async fn alone(directory: &Path, bench: &mut Bench) -> Outcome<()> {
             sums_s[number] += match number {
                 0 => ours::alone(&strict, calls).await?.mean_s,
                 1 => ours::alone(&local, calls).await?.mean_s,
-                _ => bare_calls::measure(directory, calls)?.as_secs_f64(),
+                _ => bare_calls(directory, calls)?.as_secs_f64(),
             };
         }
     }
@@ -78,4 +78,28 @@ async fn crowds(directory: &Path, bench: &mut Bench) -> Outcome<()> {
 
 fn url(directory: &Path) -> String {
     format!("file:{}", directory.join("locks").display())
+}
+
+/// The number of a process in the name of a pipe: as long as most are.
+const PROCESS: u32 = 4_121;
+
+/// Makes them this many times in `directory`; answers the mean time of one lock and release.
+fn bare_calls(directory: &Path, count: u32) -> io::Result<Duration> {
+    let (private, none) = (Mode::RUSR | Mode::WUSR, Mode::empty());
+    let path = directory.join("bare");
+    std::fs::create_dir_all(&path)?;
+    let opened = rustix::fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, none)?;
+    let lock = rustix::fs::openat(&opened, "lock", OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC, private)?;
+    let watch = Stopwatch::start();
+    for number in 0..count {
+        let name = format!("{number:020}-{:032x}-mutex-{PROCESS}-host-command", u128::from(number));
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        rustix::fs::mkfifoat(&opened, ".new", private)?;
+        let writer = rustix::fs::openat(&opened, ".new", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, none)?;
+        rustix::fs::renameat(&opened, ".new", &opened, &name)?;
+        rustix::fs::flock(&lock, FlockOperation::Unlock)?;
+        rustix::fs::unlinkat(&opened, &name, AtFlags::empty())?;
+        drop(writer);
+    }
+    Ok(watch.elapsed() / count.max(1))
 }

@@ -8,12 +8,10 @@ use std::time::Duration;
 use lockkeeper::clock::{BootInstant, RuntimeClock};
 use lockkeeper::testing::{MemoryService, Records};
 use lockkeeper::{Handoff, Keeper};
-use lockkeeper_core::Home;
 use tokio::time::timeout;
 
-use super::bench::Bench;
-use super::ours::{self, CROWD};
-use crate::Outcome;
+use super::ours::{self, Bench, CROWD};
+use crate::load::Outcome;
 use crate::load::{Effort, Stopwatch, one_thread, two_threads};
 use crate::report::rows::NO_SERVER;
 use crate::report::{Group, Plot};
@@ -34,10 +32,6 @@ const CANCELLED: usize = 1_000;
 /// Locks whose records are made in one round.
 const RECORDED: u32 = 2_000_000;
 
-/// Questions for a fork in one round, and how long a turn takes.
-const ASKED: u32 = 200_000;
-const TURN: Duration = Duration::from_nanos(600);
-
 /// How long a task loops while another client counts its grants.
 const LOOP: Duration = Duration::from_millis(500);
 
@@ -47,9 +41,6 @@ pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
         one_thread()?.block_on(alone(bench))?;
         let records = records(bench.effort);
         bench.shelf(Group::Memory, NO_SERVER).ours("records", records);
-        let [by_kernel, at_turns] = fork(bench.effort);
-        bench.shelf(Group::Memory, NO_SERVER).ours("fork", by_kernel);
-        bench.shelf(Group::Memory, NO_SERVER).ours("fork-turn", at_turns);
         bench.now("memory: cancellation");
         one_thread()?.block_on(cancel(bench))?;
         bench.now("memory: beside a task that loops");
@@ -79,24 +70,6 @@ async fn alone(bench: &mut Bench) -> Outcome<()> {
     shelf.ours("sticky", sticky);
     shelf.beside("local-alone", 1.0 / local, 1.0 / strict);
     Ok(())
-}
-
-/// What the questions take whether this is a fork: the one that is asked each time, and the one of turns.
-fn fork(effort: Effort) -> [f64; 2] {
-    let (home, count) = (Home::here(), effort.calls(ASKED));
-    let timed = |mut ask: Box<dyn FnMut() -> bool>| {
-        let watch = Stopwatch::start();
-        for _ in 0..count {
-            black_box(ask());
-        }
-        watch.elapsed().as_secs_f64() / f64::from(count)
-    };
-    let mut now = BootInstant::from_nanos(0);
-    let at_turn = move || {
-        now = now.saturating_add(TURN);
-        home.is_left_at(now)
-    };
-    [timed(Box::new(move || home.is_left())), timed(Box::new(at_turn))]
 }
 
 /// What the metrics of a lock and its release take while no recorder is installed.

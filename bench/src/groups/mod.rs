@@ -1,7 +1,6 @@
 //! The groups of measurements, a file each. A group makes its keepers and peers, puts them under the same load in turn,
 //! and writes down the figures of each round.
 
-mod bench;
 mod etcd;
 mod file;
 mod following;
@@ -13,11 +12,11 @@ mod server;
 mod sql;
 mod zookeeper;
 
-use crate::Outcome;
+use crate::load::Outcome;
 use crate::load::Turns;
 use crate::report::Group;
 
-pub(crate) use bench::Bench;
+pub(crate) use ours::Bench;
 pub(crate) use server::serve;
 pub(crate) use zookeeper::contend;
 

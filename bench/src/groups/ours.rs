@@ -1,15 +1,17 @@
-//! Our own locks under load, on any service.
+//! Our own locks under load, on any service, and the means of every group: how much is measured, whose turn it is, and
+//! where the figures go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper::{Event, Handoff, Keeper, Mutex, Observer};
+use lockkeeper_faults::Availability;
 
-use crate::Outcome;
-use crate::load::{Calls, Crowd, CrowdGrants, per_second, timed};
+use crate::load::Outcome;
+use crate::load::{Calls, Crowd, CrowdGrants, Effort, Turns, per_second, timed};
+use crate::report::{Group, Record, Shelf};
 
-/// How many tasks are a crowd.
 pub(crate) const CROWD: usize = 32;
 
 /// Calls whose times are the size of reading a clock are timed so many at once.
@@ -64,4 +66,35 @@ pub(crate) async fn crowd(
         });
     }
     crowd.end_after(time).await
+}
+
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) effort: Effort,
+    pub(crate) turns: Turns,
+    pub(crate) record: Record,
+}
+
+impl Bench {
+    pub(crate) fn new(effort: Effort, groups: &[Group]) -> Self {
+        Self { effort, turns: Turns::new(), record: Record::new(groups) }
+    }
+
+    /// Says what is being measured now.
+    pub(super) fn now(&self, what: &str) {
+        self.record.now(what);
+    }
+
+    /// Where a group writes down its figures of one server.
+    pub(super) fn shelf(&mut self, group: Group, server: &'static str) -> Shelf<'_> {
+        self.record.shelf(group, server)
+    }
+}
+
+/// Fails with what is missing, and its cure.
+pub(super) fn present(what: Availability) -> Outcome<()> {
+    match what {
+        Availability::Present => Ok(()),
+        Availability::Missing(why) => Err(why.into()),
+    }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::bench::Bench;
-use crate::Outcome;
+use super::ours::Bench;
+use crate::load::Outcome;
 use crate::load::{Calls, Stopwatch};
 use crate::report::rows::NO_SERVER;
 use crate::report::{Group, Plot};

@@ -17,7 +17,7 @@ use tonic_prost::ProstCodec;
 #[allow(dead_code, reason = "other clients use fewer messages")]
 mod proto;
 
-use crate::Outcome;
+use crate::load::Outcome;
 use proto::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
     LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, OpRequest as Operation, PutRequest, RangeRequest,

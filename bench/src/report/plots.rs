@@ -7,14 +7,12 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::record::Record;
-use crate::Outcome;
+use crate::load::Outcome;
 use crate::load::{Latency, median};
 
 /// Width and height, in points.
 const SIZE: (u32, u32) = (760, 420);
 
-/// How many points a curve of a distribution has.
 const CURVE_POINTS: u32 = 400;
 
 /// Up to which part of the calls a distribution is drawn: what lies beyond is a few calls.
@@ -30,13 +28,8 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(90, 90, 90),
 ];
 
-/// A plot.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Plot {
-    LatencyEtcd,
-    LatencyMariadb,
-    LatencyPostgres,
-    LatencyRedis,
     LatencyRun,
     LatencyZooKeeper,
     HandoffZooKeeper,
@@ -48,10 +41,6 @@ impl Plot {
     /// The name of its file, and its title.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::LatencyEtcd => ("latency-etcd.svg", "Uncontended lock + release on etcd"),
-            Self::LatencyMariadb => ("latency-mariadb.svg", "Uncontended lock + release on MariaDB"),
-            Self::LatencyPostgres => ("latency-postgres.svg", "Uncontended lock + release on PostgreSQL"),
-            Self::LatencyRedis => ("latency-redis.svg", "Uncontended lock + release on Redis"),
             Self::LatencyRun => ("latency-run.svg", "A whole command under a lock"),
             Self::LatencyZooKeeper => ("latency-zookeeper.svg", "Uncontended lock + release on Apache ZooKeeper"),
             Self::HandoffZooKeeper => ("hand-off-zookeeper.svg", "A hand-off on Apache ZooKeeper, Strict"),
@@ -71,16 +60,16 @@ impl Plot {
 
 /// What is known for one plot: series by name.
 #[derive(Debug, Default)]
-pub(super) struct Sketch {
+pub(crate) struct Sketch {
     pub(super) latencies: BTreeMap<String, Latency>,
     /// Of each x, what the rounds brought.
     pub(super) lines: BTreeMap<String, BTreeMap<u32, Vec<f64>>>,
 }
 
 /// Draws what there are figures for, each plot into its file.
-pub(crate) fn draw(record: &Record, folder: &Path) -> Outcome<()> {
+pub(crate) fn draw(sketches: &BTreeMap<Plot, Sketch>, folder: &Path) -> Outcome<()> {
     fs::create_dir_all(folder)?;
-    for (plot, sketch) in &record.sketches {
+    for (plot, sketch) in sketches {
         let file = folder.join(plot.names().0);
         let area = SVGBackend::new(&file, SIZE).into_drawing_area();
         area.fill(&WHITE)?;

@@ -1,12 +1,15 @@
-//! The figures of a run, as they come: by row and round, and for the plots.
+//! The figures of a run, as they come: by row and round, and for the plots; the progress that is shown of it on a
+//! terminal, and the verdict on each row.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::plots::{Plot, Sketch};
-use super::progress::Progress;
-use super::row::{Group, Row};
-use super::rows;
-use crate::load::{Compared, Latency};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::load::{Compared, Latency, Spread};
+use crate::report::plots::{Plot, Sketch};
+use crate::report::row::{Group, Row};
+use crate::report::rows;
 
 /// Which row: its group, its name, its server.
 type Key = (Group, &'static str, &'static str);
@@ -23,7 +26,7 @@ pub(super) struct Sample {
 pub(crate) struct Record {
     samples: BTreeMap<Key, Vec<Sample>>,
     missing: BTreeMap<Key, String>,
-    pub(super) sketches: BTreeMap<Plot, Sketch>,
+    pub(crate) sketches: BTreeMap<Plot, Sketch>,
     progress: Progress,
 }
 
@@ -138,4 +141,104 @@ impl Shelf<'_> {
 
 fn key(row: &Row) -> Key {
     (row.group, row.id, row.server)
+}
+
+/// The elapsed time goes on during long measurements.
+const TICK: Duration = Duration::from_millis(500);
+
+const TEMPLATE: &str = "{elapsed_precise} [{bar:30}] {pos}/{len} rows  {msg}";
+
+/// A bar of rows, on standard error.
+#[derive(Debug)]
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(super) fn new(rows: usize) -> Self {
+        // Draws nothing where standard error is no terminal.
+        let bar = ProgressBar::new(rows as u64);
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style);
+        }
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(TICK);
+        }
+        Self(bar)
+    }
+
+    pub(super) fn rows(&self, measured: usize) {
+        self.0.set_position(measured as u64);
+    }
+
+    pub(super) fn now(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    pub(super) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A row with what was measured.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) row: Row,
+    pub(super) ours: Option<Spread>,
+    pub(super) peer: Option<Spread>,
+    /// Of the ratios of the same rounds.
+    pub(super) ratio: Option<Spread>,
+    pub(crate) is_met: bool,
+    /// Why something was not measured.
+    pub(crate) missing: Option<String>,
+}
+
+/// Judges all rows of these groups.
+pub(crate) fn judge(record: &Record, groups: &[Group]) -> Vec<Verdict> {
+    rows::of(groups)
+        .map(|row| {
+            let missing = record.missing(&row).map(str::to_owned);
+            Verdict::of(row, record.samples(&row), missing)
+        })
+        .collect()
+}
+
+impl Verdict {
+    fn of(row: Row, samples: &[Sample], missing: Option<String>) -> Self {
+        let ours = Spread::of(samples.iter().map(|sample| sample.ours).collect());
+        let peer = Spread::of(samples.iter().filter_map(|sample| sample.peer).collect());
+        let ratio = |sample: &Sample| sample.peer.map(|peer| sample.ours / peer);
+        let ratio = Spread::of(samples.iter().filter_map(ratio).collect());
+        let is_met = missing.is_none() && ours.is_some_and(|ours| row.bound.is_met(ours, ratio));
+        let missing = missing.or_else(|| ours.is_none().then(|| "not measured".to_owned()));
+        Self { row, ours, peer, ratio, is_met, missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        rows::find(Group::Run, "flock", rows::NO_SERVER).expect("a row of the table")
+    }
+
+    fn sample(ours: f64, peer: f64) -> Sample {
+        Sample { ours, peer: Some(peer) }
+    }
+
+    #[test]
+    fn the_ratio_is_the_median_of_the_rounds_ratios_not_that_of_the_medians() {
+        let samples = [sample(1.0, 1.0), sample(4.0, 2.0), sample(9.0, 3.0)];
+        let verdict = Verdict::of(row(), &samples, None);
+        assert_eq!(verdict.ratio, Some(Spread { least: 1.0, median: 2.0, most: 3.0 }));
+        assert!(verdict.is_met);
+    }
+
+    #[test]
+    fn a_row_without_figures_or_with_a_missing_peer_is_not_met() {
+        let nothing = Verdict::of(row(), &[], None);
+        assert!(!nothing.is_met && nothing.missing.is_some());
+        let without_peer = Verdict::of(row(), &[sample(1.0, 9.0)], Some("flock is not in PATH".to_owned()));
+        assert!(!without_peer.is_met);
+        assert_eq!(without_peer.missing.as_deref(), Some("flock is not in PATH"));
+    }
 }

@@ -33,9 +33,7 @@ pub(crate) enum Group {
 /// In what a row's figures are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unit {
-    /// A time, in seconds.
     Seconds,
-    /// How often in a second.
     PerSecond,
     /// How many.
     Count,
@@ -60,7 +58,6 @@ pub(crate) enum Bound {
     Informative,
 }
 
-/// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) group: Group,

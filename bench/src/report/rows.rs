@@ -62,8 +62,6 @@ const MEMORY_ROWS: &[Line] = &[
     ("local-alone", NO_SERVERS, FREE_LOCAL, STRICT, Seconds, RatioAtMost(1.05)),
     ("cancel", NO_SERVERS, "cancel one of 10,000 local waiters", NONE, Seconds, OursAtMost(500e-9)),
     ("records", NO_SERVERS, "metrics of a lock + release, no recorder", NONE, Seconds, OursAtMost(50e-9)),
-    ("fork", NO_SERVERS, "is this a fork?, by the kernel", NONE, Seconds, OursAtMost(500e-9)),
-    ("fork-turn", NO_SERVERS, "is this a fork?, at each turn of 600 ns", NONE, Seconds, OursAtMost(50e-9)),
     ("loop", NO_SERVERS, "grants in 0.5 s beside a task that loops", NONE, Count, OursAtLeast(500.0)),
 ];
 
@@ -188,7 +186,6 @@ fn rows(group: Group, &(id, servers, what, peer_name, unit, bound): &'static Lin
     servers.iter().map(move |server| Row { group, id, server, what, peer_name, unit, bound })
 }
 
-/// The row of a group with this id and server.
 pub(crate) fn find(group: Group, id: &str, server: &str) -> Option<Row> {
     of(&[group]).find(|row| row.id == id && row.server == server)
 }

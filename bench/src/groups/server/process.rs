@@ -13,7 +13,7 @@ use lockkeeper_faults::process::{self, Process};
 use lockkeeper_zk_server::EmbeddedServer;
 use tempfile::TempDir;
 
-use crate::Outcome;
+use crate::load::Outcome;
 use crate::load::{Stopwatch, one_thread};
 
 /// Apache and what it needs, as Debian's `libzookeeper-java` installs it.

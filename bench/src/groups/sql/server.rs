@@ -5,11 +5,9 @@ use std::net::SocketAddr;
 use lockkeeper::Keeper;
 use lockkeeper_faults::{mariadb, postgres};
 
-use super::super::bench::present;
-use crate::Outcome;
-use crate::peers::advisory::Advisory;
-use crate::peers::shedlock::ShedLock;
-use crate::report::Plot;
+use crate::groups::ours::present;
+use crate::load::Outcome;
+use crate::peers::sql::{Advisory, ShedLock};
 use crate::report::rows::{MARIADB, POSTGRES};
 
 /// More than the clients of a thousand waiters: each has one connection, and on MariaDB a second one.
@@ -21,7 +19,6 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// Starts the one of this name in the rows.
     pub(super) async fn start(name: &str) -> Outcome<Self> {
         Ok(match name {
             POSTGRES => {
@@ -43,13 +40,6 @@ impl Server {
         match self {
             Self::Postgres(_) => POSTGRES,
             Self::Mariadb(_) => MARIADB,
-        }
-    }
-
-    pub(super) const fn latency_plot(&self) -> Plot {
-        match self {
-            Self::Postgres(_) => Plot::LatencyPostgres,
-            Self::Mariadb(_) => Plot::LatencyMariadb,
         }
     }
 

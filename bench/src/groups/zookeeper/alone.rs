@@ -5,13 +5,12 @@ use std::time::Duration;
 use lockkeeper::{Handoff, Keeper, Mutex};
 use tokio::time::sleep;
 
-use super::super::bench::Bench;
-use super::super::ours;
 use super::ground::Ground;
-use crate::Outcome;
+use crate::groups::ours;
+use crate::groups::ours::Bench;
+use crate::load::Outcome;
 use crate::load::{Calls, Effort, Stopwatch, timed};
-use crate::peers::bare_socket::BareLock;
-use crate::peers::zookeeper_client::ClientLock;
+use crate::peers::zookeeper::{BareLock, ClientLock};
 use crate::report::rows::APACHE;
 use crate::report::{Group, Plot};
 

@@ -7,12 +7,12 @@ use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Peer, Sharing, TimedCrowd};
 use lockkeeper_faults::redis::{self, Server as Redis};
 
-use super::super::bench::Bench;
-use super::super::ours::{self, CROWD};
 use super::ground::Ground;
-use crate::Outcome;
+use crate::groups::ours::Bench;
+use crate::groups::ours::{self, CROWD};
+use crate::load::Outcome;
 use crate::load::{Crowd, CrowdGrants};
-use crate::peers::set_nx;
+use crate::peers::redis as redis_locks;
 use crate::report::rows::APACHE;
 use crate::report::{Group, Plot};
 
@@ -54,7 +54,7 @@ pub(super) async fn measure(ground: &mut Ground, bench: &mut Bench) -> Outcome<(
                 (STRICT, ..) => ours::crowd(&keeper, "crowd", Handoff::Strict, CROWD, time).await,
                 (LOCAL, ..) => ours::crowd(&keeper, "crowd", Handoff::local(), CROWD, time).await,
                 (OUR_OWN, ..) => own(&keeper, time).await,
-                (REDIS, _, Some(redis)) => set_nx::crowd(redis.address(), "crowd", CONNECTIONS, time).await,
+                (REDIS, _, Some(redis)) => redis_locks::crowd(redis.address(), "crowd", CONNECTIONS, time).await,
                 _ => return Ok(None),
             };
             crowd.map(Some)

@@ -8,15 +8,14 @@ use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Peer, curator};
 use lockkeeper_faults::zookeeper::{Ensemble, Server, ServerWords, Setup};
 
-use super::super::server::process::Server as Embedded;
-use crate::Outcome;
+use crate::groups::server::process::Server as Embedded;
+use crate::load::Outcome;
 use crate::report::rows::{APACHE_3, EMBEDDED};
 use crate::report::{Group, Record};
 
 /// Of every client. Apache grants up to 20 ticks.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How many servers are an ensemble.
 const ENSEMBLE: usize = 3;
 
 /// How many locks Curator takes before any is counted: by then its virtual machine has compiled what it runs.

@@ -7,30 +7,24 @@
 //! | `ground` | nothing: a server, and the peers with sessions on it |
 //! | `alone` | one task: lock and release, release by drop, a lock that another client holds, Local beside Strict |
 //! | `crowds` | many tasks of one process, on one lock and on a lock each |
-//! | `processes`, `contender` | many processes, and what each of them does |
-//! | `sticky` | one task that keeps its place, and a client behind it |
-//! | `waiters` | a hand-off in short and long queues |
-//! | `readers` | a read/write lock that is seldom written |
+//! | `processes` | many processes, and what each of them does |
+//! | `waiters` | a hand-off in short and long queues, a place that is kept, a read/write lock that is seldom written |
 
 mod alone;
-mod contender;
 mod crowds;
 mod ground;
 mod processes;
-mod readers;
-mod sticky;
 mod waiters;
 
 use lockkeeper_faults::zookeeper;
 
-use super::bench::{Bench, present};
-use crate::Outcome;
-use crate::load::{one_thread, two_threads};
+use super::ours::{Bench, present};
+use crate::load::{Outcome, one_thread, two_threads};
 use crate::report::Group;
 use crate::report::rows::{APACHE, APACHE_3, EMBEDDED};
 use ground::Ground;
 
-pub(crate) use contender::contend;
+pub(crate) use processes::contend;
 
 pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
     present(zookeeper::availability())?;
@@ -52,15 +46,15 @@ fn on(ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
         bench.now(&format!("{name}: crowds"));
         part(two_threads()?.block_on(crowds::measure(ground, bench)), ground, bench);
         bench.now(&format!("{name}: Sticky"));
-        part(two_threads()?.block_on(sticky::rates(ground, bench)), ground, bench);
+        part(two_threads()?.block_on(waiters::rates(ground, bench)), ground, bench);
     }
     if name == APACHE {
         bench.now("a client behind an idle place");
-        part(one_thread()?.block_on(sticky::behind_an_idle_place(ground, bench)), ground, bench);
+        part(one_thread()?.block_on(waiters::behind_an_idle_place(ground, bench)), ground, bench);
         bench.now("waiters");
         part(one_thread()?.block_on(waiters::measure(ground, bench)), ground, bench);
         bench.now("readers");
-        part(two_threads()?.block_on(readers::measure(ground, bench)), ground, bench);
+        part(two_threads()?.block_on(waiters::readers(ground, bench)), ground, bench);
         bench.now("processes");
         part(two_threads()?.block_on(processes::measure(ground, bench)), ground, bench);
     }

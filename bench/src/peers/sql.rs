@@ -1,5 +1,4 @@
-//! ShedLock's statements on a database, which keep no queue and wait for no other client; and a lock that asks with
-//! the same ones again and again, as often as Spring's `JdbcLockRegistry` does.
+//! Locks of databases: ShedLock's statements, and the databases' own locks, which are not fenced and write nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +6,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use tokio_postgres::{Client, NoTls};
 
-use crate::Outcome;
+use crate::load::Outcome;
 
 /// How long the other's lock waits between two attempts.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -111,5 +110,51 @@ impl ShedLock {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
+    }
+}
+
+/// The number of the lock on PostgreSQL, and its name on MariaDB.
+const NUMBER: i64 = 4_121;
+const NAME: &str = "advisory";
+
+const ADVISORY_POSTGRES_LOCK: &str = "SELECT pg_advisory_lock($1)";
+const ADVISORY_POSTGRES_UNLOCK: &str = "SELECT pg_advisory_unlock($1)";
+
+/// How long MariaDB may wait, in seconds, is part of the statement.
+const ADVISORY_MYSQL_LOCK: &str = "SELECT GET_LOCK(?, 10)";
+const ADVISORY_MYSQL_UNLOCK: &str = "SELECT RELEASE_LOCK(?)";
+
+/// One client, with one connection.
+pub(crate) enum Advisory {
+    Postgres { client: Client, lock: tokio_postgres::Statement, unlock: tokio_postgres::Statement },
+    Mysql { conn: mysql_async::Conn },
+}
+
+impl Advisory {
+    pub(crate) async fn postgres(address: SocketAddr) -> Outcome<Self> {
+        let client = postgres_client(address).await?;
+        let (lock, unlock) =
+            (client.prepare(ADVISORY_POSTGRES_LOCK).await?, client.prepare(ADVISORY_POSTGRES_UNLOCK).await?);
+        Ok(Self::Postgres { client, lock, unlock })
+    }
+
+    pub(crate) async fn mariadb(address: SocketAddr) -> Outcome<Self> {
+        Ok(Self::Mysql { conn: mariadb_client(address).await? })
+    }
+
+    /// Locks and releases what no other client wants.
+    pub(crate) async fn lock_and_release(&mut self) -> Outcome<()> {
+        let is_released = match self {
+            Self::Postgres { client, lock, unlock } => {
+                client.execute(&*lock, &[&NUMBER]).await?;
+                client.query_one(&*unlock, &[&NUMBER]).await?.try_get(0)?
+            }
+            Self::Mysql { conn } => {
+                let locked: Option<i64> = conn.exec_first(ADVISORY_MYSQL_LOCK, (NAME,)).await?;
+                let released: Option<i64> = conn.exec_first(ADVISORY_MYSQL_UNLOCK, (NAME,)).await?;
+                (locked, released) == (Some(1), Some(1))
+            }
+        };
+        if is_released { Ok(()) } else { Err("the lock was not held".into()) }
     }
 }

@@ -1,16 +1,21 @@
-//! Measurements of both servers, in turns.
+//! The embedded server beside Apache ZooKeeper standalone, both with their logs flushed before an answer: as processes
+//! (`process`), under the load of clients, and with a large tree (`client`).
+
+mod client;
+pub(super) mod process;
 
 use std::time::Duration;
 
 use lockkeeper_faults::zookeeper;
 
-use super::super::bench::{Bench, present};
-use super::client::{Load, operations_per_second};
-use super::large::{self, Costs};
-use super::process::{SNAPSHOT_AFTER, Server};
-use crate::Outcome;
+use crate::groups::ours::{Bench, present};
+use crate::groups::server::client::{Costs, Load, operations_per_second};
+use crate::groups::server::process::{SNAPSHOT_AFTER, Server};
+use crate::load::Outcome;
 use crate::report::Group;
 use crate::report::rows::NO_SERVER;
+
+pub(crate) use process::serve;
 
 /// How long one server is loaded before rounds count: by then Java has compiled what it runs.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -21,7 +26,7 @@ const STARTS: usize = 9;
 /// How often both are filled with a large tree.
 const LARGE_TURNS: usize = 3;
 
-pub(in super::super) fn measure(bench: &mut Bench) -> Outcome<()> {
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
     present(zookeeper::availability())?;
     bench.now("server: starts");
     let mut starts = Vec::new();
@@ -67,8 +72,8 @@ fn under_load(servers: &[Server; 2], load: Load, id: &str, bench: &mut Bench) ->
 fn large_tree(bench: &mut Bench) -> Outcome<()> {
     let mut costs = [Costs::default(); 2];
     for number in bench.turns.order::<2>() {
-        let server = if number == 0 { Server::embedded()? } else { Server::apache(large::SNAPSHOT_AFTER)? };
-        costs[number] = large::costs(server, bench.effort)?;
+        let server = if number == 0 { Server::embedded()? } else { Server::apache(client::SNAPSHOT_AFTER)? };
+        costs[number] = client::costs(server, bench.effort)?;
     }
     let [ours, apache] = costs;
     let mut shelf = bench.shelf(Group::Server, NO_SERVER);

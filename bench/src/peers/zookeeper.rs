@@ -1,10 +1,15 @@
-//! The floor: the packets of a lock and its release over a plain socket, with no client code around them.
+//! Locks on ZooKeeper: a bare socket that sends the requests of a lock and reads no more than it must, and the crate
+//! `zookeeper-client`.
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, LockOptions, LockPrefix};
+
+use crate::load::Outcome;
 
 /// Long enough that a measurement needs no ping between two turns of the others.
 const SESSION_TIMEOUT_MS: i32 = 40_000;
@@ -103,4 +108,27 @@ impl BareLock {
 /// Bytes after their length, as frames and strings are sent.
 fn buffer(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as i32).to_be_bytes(), bytes].concat()
+}
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+const ANCESTORS: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+
+#[derive(Debug)]
+pub(crate) struct ClientLock {
+    client: Client,
+    path: &'static str,
+}
+
+impl ClientLock {
+    pub(crate) async fn open(address: &str, path: &'static str) -> Outcome<Self> {
+        let client = Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(address).await?;
+        Ok(Self { client, path })
+    }
+
+    pub(crate) async fn lock_and_release(&self) -> Outcome<()> {
+        let prefix = LockPrefix::new_curator(self.path, "lock-")?;
+        let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(ANCESTORS)?;
+        drop(self.client.lock(prefix, b"", options).await?);
+        Ok(())
+    }
 }

@@ -1,4 +1,4 @@
-//! The usual lock on Redis: a key with a deadline that is set if it is absent, by the crate that carries ours too.
+//! Locks on Redis: the command `SET NX PX`, tried again while the key is there, and the crate `rslock`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Script, Value, cmd};
+use rslock::LockManager;
 
-use crate::Outcome;
+use crate::load::Outcome;
 use crate::load::{Crowd, CrowdGrants};
 
 /// After which a lock ends whose holder is gone, in milliseconds: the session timeout of ours.
@@ -79,4 +80,18 @@ pub(crate) async fn crowd(
         });
     }
     crowd.end_after(time).await
+}
+
+/// One client.
+pub(crate) struct Rslock(LockManager);
+
+impl Rslock {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self(LockManager::new(vec![format!("redis://{address}/?protocol=resp3")]))
+    }
+
+    pub(crate) async fn lock_and_release(&self, key: &str) -> Outcome<()> {
+        self.0.lock(key, Duration::from_millis(DEADLINE_MS)).await?.release().await;
+        Ok(())
+    }
 }

@@ -1,33 +1,78 @@
-//! Many clients that want one lock, each with a separate connection, as on so many machines: ours, and `SET NX PX`
-//! with retry.
+//! Redis: ours beside `SET NX PX` and the crate `rslock`, alone and in a crowd.
+//!
+//! All run on one thread, so that calls are compared, and not how soon a busy machine wakes the threads of one program.
 
 use std::time::Duration;
 
 use lockkeeper::Mutex;
-use lockkeeper_faults::redis::Server;
+use lockkeeper_faults::redis::{self, Flush, Server, Setup};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::super::bench::Bench;
-use super::super::ours;
-use crate::Outcome;
-use crate::load::Stopwatch;
-use crate::peers::set_nx::SetNx;
+use crate::groups::ours::{self, Bench, present};
+use crate::load::Outcome;
+use crate::load::{Stopwatch, one_thread, timed};
+use crate::peers::redis::{Rslock, SetNx};
 use crate::report::Group;
-use crate::report::rows::REDIS;
+use crate::report::rows::{REDIS, REDIS_AOF};
+
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
+    present(redis::availability())?;
+    one_thread()?.block_on(on_both(bench))
+}
+
+async fn on_both(bench: &mut Bench) -> Outcome<()> {
+    bench.now("redis: one task");
+    let server = Server::standalone().await?;
+    alone(&server, REDIS, bench).await?;
+    for hold in &HOLDS {
+        bench.now("redis: a crowd of clients");
+        crowd(&server, hold, bench).await?;
+    }
+    drop(server);
+    bench.now("redis: one task, with its log on the disk");
+    let server = Setup::new().append_only(Flush::EverySecond).on_disk().start().await?;
+    alone(&server, REDIS_AOF, bench).await
+}
+
+/// How many locks each takes in one turn.
+const CALLS: u32 = 200;
+
+/// How many turns warm up, and how many are counted.
+const TURNS: [usize; 2] = [4, 41];
+
+async fn alone(server: &Server, name: &'static str, bench: &mut Bench) -> Outcome<()> {
+    let keeper = lockkeeper::connect(&*format!("redis://{}", server.address()))?;
+    let ours = keeper.mutex("ours")?;
+    let mut plain = SetNx::open(server.address(), "plain", 0).await?;
+    let rslock = Rslock::new(server.address());
+    let calls = bench.effort.calls(CALLS);
+    let turns = TURNS.map(|turns| bench.effort.turns(turns));
+    let compared = bench
+        .turns
+        .compare::<3>(turns, async |number| match number {
+            0 => ours::alone(&ours, calls).await,
+            1 => timed(calls, async || plain.lock_and_release().await).await,
+            _ => timed(calls, async || rslock.lock_and_release("rslock").await).await,
+        })
+        .await?;
+    keeper.close().await?;
+    bench.shelf(Group::Redis, name).compared(&["plain", "rslock"], &compared);
+    Ok(())
+}
 
 /// How many clients want the lock.
 const CLIENTS: u32 = 32;
 
 /// How long each holds the lock, with the rows that this fills.
-pub(super) struct Holding {
+struct Holding {
     time: Duration,
     grants: &'static str,
     commands: &'static str,
 }
 
 /// The shortest possible time, and the time of a small piece of work.
-pub(super) const HOLDS: [Holding; 2] = [
+const HOLDS: [Holding; 2] = [
     Holding { time: Duration::ZERO, grants: "crowd-grants", commands: "crowd-commands" },
     Holding { time: Duration::from_millis(10), grants: "crowd-grants-10ms", commands: "crowd-commands-10ms" },
 ];
@@ -39,17 +84,16 @@ const REST: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_millis(10);
 
 /// How long each of both is measured in one turn.
-const TURN: Duration = Duration::from_secs(2);
+const TURN_TIME: Duration = Duration::from_secs(2);
 
-/// What one turn brought.
 #[derive(Clone, Copy, Default)]
-struct Turn {
+struct TurnFigures {
     grants: f64,
     /// How many each grant took, with those that waiters sent meanwhile.
     commands: f64,
 }
 
-pub(super) async fn measure(server: &Server, hold: &Holding, bench: &mut Bench) -> Outcome<()> {
+async fn crowd(server: &Server, hold: &Holding, bench: &mut Bench) -> Outcome<()> {
     let (mut mutexes, mut plain_locks) = (Vec::new(), Vec::new());
     for number in 0..CLIENTS {
         let keeper = lockkeeper::connect(&*format!("redis://{}", server.address()))?;
@@ -60,7 +104,7 @@ pub(super) async fn measure(server: &Server, hold: &Holding, bench: &mut Bench) 
     for (mutex, _) in &mutexes {
         ours::lock_and_release(mutex).await?;
     }
-    let time = bench.effort.time(TURN);
+    let time = bench.effort.time(TURN_TIME);
     for _ in 0..bench.effort.rounds() {
         let shown = bench.turns.each(async |number| match number {
             0 => turn(server, mutexes.iter().map(|(mutex, _)| contend(mutex.clone(), hold.time, time))).await,
@@ -78,7 +122,7 @@ pub(super) async fn measure(server: &Server, hold: &Holding, bench: &mut Bench) 
 }
 
 /// Lets clients contend for one turn, and counts. Each tells how often it was granted the lock.
-async fn turn<C>(server: &Server, clients: C) -> Outcome<Turn>
+async fn turn<C>(server: &Server, clients: C) -> Outcome<TurnFigures>
 where
     C: Iterator<Item: Future<Output = Outcome<u32>> + Send + 'static>,
 {
@@ -89,7 +133,7 @@ where
         grants += ended??;
     }
     let grants = f64::from(grants);
-    Ok(Turn { grants, commands: sent(&server.ask::<String>(&["INFO", "commandstats"]).await?, grants) / grants })
+    Ok(TurnFigures { grants, commands: sent(&server.ask::<String>(&["INFO", "commandstats"]).await?, grants) / grants })
 }
 
 /// How many commands the clients have sent. The server counts what scripts call as well: of what clients of these locks
