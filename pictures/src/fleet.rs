@@ -187,7 +187,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// The command itself.
     pub(crate) fn command(&self) -> &Path {
         &self.command
     }

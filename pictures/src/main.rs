@@ -5,10 +5,8 @@
 //! terminal, whose letters and colours `cells` reads. Names of hosts are neutral, since other machines are pretended;
 //! numbers of processes and ages are those of the run.
 
-mod cells;
 mod fleet;
 mod page;
-mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,7 +44,7 @@ async fn take_all(command: &Path, folder: &Path) -> Result<()> {
         .and(zookeeper::availability)
         .and(curator::availability)
         .and(kazoo::availability)
-        .and(terminal::availability);
+        .and(page::availability);
     if let Availability::Missing(why) = needs {
         return Err(Error::new(format!("{why}; cargo xtask test installs what is missing")));
     }
@@ -60,7 +58,7 @@ async fn take_all(command: &Path, folder: &Path) -> Result<()> {
     }
     drop(monitor);
     let (word, drawn) = ON_TERMINAL;
-    let screen = terminal::screen(&fleet, word, drawn).await?;
+    let screen = page::screen(&fleet, word, drawn).await?;
     keep(folder, word, page::of_terminal(&browser, &screen)?)
 }
 
