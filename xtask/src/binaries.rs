@@ -79,7 +79,6 @@ impl Profile {
         }
     }
 
-    /// That of a binary in a run.
     fn of(tier: Tier, marks: &Marks, binary: &str) -> Self {
         if tier == Tier::Long && marks.is_optimized(binary) { Self::Optimized } else { Self::Usual }
     }

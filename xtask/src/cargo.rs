@@ -71,7 +71,6 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// Success, or what the status says.
 pub(crate) fn succeeded(status: ExitStatus) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(status.to_string()) }
 }

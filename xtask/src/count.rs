@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::{fs, io};
 
 /// The crates that serve tests alone.
@@ -14,12 +14,9 @@ const HARNESS: [&str; 3] = ["conformance", "faults", "trials"];
 /// The crates of the services over a network, and what their sessions share.
 const SERVICES: [&str; 6] = ["etcd", "redis", "session", "sql", "tls", "zookeeper"];
 
-/// Lines, by what they are for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Lines {
-    /// Code of the product.
     product: usize,
-    /// Code of tests.
     tests: usize,
     /// All lines, with comments and blank ones.
     all: usize,
@@ -34,17 +31,8 @@ impl Lines {
 }
 
 /// Prints the lines of each crate, and the sums.
-pub(crate) fn run() -> ExitCode {
-    match count() {
-        Ok(crates) => {
-            tell(&crates);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("count: {error}");
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn run() -> Result<(), String> {
+    count().map(|crates| tell(&crates)).map_err(|error| error.to_string())
 }
 
 fn count() -> io::Result<BTreeMap<String, Lines>> {

@@ -1,5 +1,5 @@
-//! Installing what tests use and this machine lacks, for `cargo xtask test`: the system packages here, what comes from
-//! PyPI in [`python`], the oldest Rust in [`oldest`].
+//! Installing the system packages that tests use and this machine lacks, for `cargo xtask test`; `python` installs what
+//! comes from PyPI, `oldest` the oldest Rust.
 //!
 //! The packages are one table, [`NEEDS`]; nothing else knows them. Nothing here fails a run: what is left out is
 //! reported with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is
@@ -12,13 +12,10 @@ use std::process::{Command, Stdio};
 use std::{env, io};
 
 use crate::progress::during;
-use crate::tiers::Tier;
-use crate::{oldest, python};
 
 /// What the developer wants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Wish {
-    /// Install what is missing.
     Install,
     /// Install nothing, and say what is missing.
     LookOnly,
@@ -122,23 +119,8 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Installs what is missing, system packages first, since Python's parts need one of them; answers what is left out.
-///
-/// The Python parts go below `python_folder`, which belongs to the target directory.
-pub(crate) fn set_up(wish: Wish, tier: Tier, python_folder: &Path) -> Vec<LeftOut> {
-    let mut left_out = set_up_system(wish);
-    left_out.extend(python::set_up(wish, python_folder));
-    if tier == Tier::Long {
-        left_out.extend(oldest::set_up(wish));
-    }
-    for LeftOut { what, why } in &left_out {
-        println!("left out: {what}: {why}");
-    }
-    left_out
-}
-
 /// Installs the packages of [`NEEDS`] that are missing, and nothing when none is.
-fn set_up_system(wish: Wish) -> Vec<LeftOut> {
+pub(crate) fn set_up(wish: Wish) -> Vec<LeftOut> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !need.is_there()).collect();
     if missing.is_empty() {
         println!("all {} system packages that tests use are there", NEEDS.len());
@@ -260,28 +242,5 @@ mod tests {
         assert!(!is_there("/proc/*/no-such-file"));
         assert!(!is_there("no-such-program-anywhere"));
         assert!(!is_there("/no/such/file"));
-    }
-
-    #[test]
-    fn only_root_with_apt_get_installs_and_the_others_are_told_how() {
-        let packages = ["golang-go", "procps"];
-        assert_eq!(obstacle(Wish::Install, true, true, &packages), None);
-        for (wish, is_root, has_apt_get, word) in [
-            (Wish::LookOnly, true, true, "--no-install"),
-            (Wish::Install, false, true, "needs root"),
-            (Wish::Install, true, false, "no apt-get"),
-        ] {
-            let why = obstacle(wish, is_root, has_apt_get, &packages).expect("nothing may be installed");
-            assert!(why.contains(word) && why.ends_with("golang-go procps"), "{why}");
-        }
-    }
-
-    #[test]
-    fn a_package_without_its_programs_is_left_out_though_apt_get_is_content() {
-        let need = Need { package: "odd", why: "a test", signs: &["sh", "no-such-program-anywhere"] };
-        let left_out = need.left_out_after(None).expect("a program is missing");
-        assert_eq!(left_out.why, "it is installed, but no-such-program-anywhere is missing");
-        let there = Need { package: "shell", why: "a test", signs: &["sh"] };
-        assert_eq!(there.left_out_after(Some("apt-get failed")), None);
     }
 }

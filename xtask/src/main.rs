@@ -1,25 +1,20 @@
 //! `cargo xtask`: the commands a contributor and the continuous integration run, the same ones on both.
 //!
-//! This file only reads the command line. Each command is a module with an options struct and a `run` that answers the
-//! exit code; a new one is a module, a variant of [`Task`] and an arm in [`main`]. What is checked of the source tree
-//! itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
+//! This file only reads the command line. A new command is a module, a variant of [`Task`] and an arm in [`main`]. What
+//! is checked of the source tree itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
 
-mod bench;
 mod binaries;
 mod cargo;
 mod check;
 mod count;
 mod dependencies;
-mod failures;
 mod features;
 mod install;
 mod oldest;
-mod packages;
-mod pictures;
 mod pool;
+mod programs;
 mod progress;
 mod python;
-mod room;
 mod stages;
 mod tally;
 mod test;
@@ -38,7 +33,7 @@ enum Task {
     /// Check the format, the lints, the documentation, the dependencies, the packages and sets of features.
     Check,
     /// Measure the performance budgets as ratios in one run.
-    Bench(bench::Options),
+    Bench(programs::BenchOptions),
     /// Count the lines of Rust, by crate.
     Count,
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
@@ -49,8 +44,18 @@ fn main() -> ExitCode {
     match Task::parse() {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
-        Task::Bench(options) => bench::run(&options),
-        Task::Count => count::run(),
-        Task::Pictures => pictures::run(),
+        Task::Bench(options) => exit_code("bench", programs::bench(&options)),
+        Task::Count => exit_code("count", count::run()),
+        Task::Pictures => exit_code("pictures", programs::pictures()),
+    }
+}
+
+fn exit_code(task: &str, outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{task}: {why}");
+            ExitCode::FAILURE
+        }
     }
 }

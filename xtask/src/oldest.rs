@@ -63,25 +63,3 @@ fn rustup(arguments: &[&str]) -> Command {
     command.args(arguments).stdin(Stdio::null());
     command
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_installed_if_that_is_wished_and_rustup_is_there() {
-        assert_eq!(obstacle(Wish::Install, true), None);
-    }
-
-    #[test]
-    fn it_is_not_installed_if_that_is_not_wished() {
-        assert!(obstacle(Wish::LookOnly, true).is_some_and(|why| why.contains("--no-install")));
-    }
-
-    #[test]
-    fn it_is_not_installed_without_rustup() {
-        for wish in [Wish::LookOnly, Wish::Install] {
-            assert!(obstacle(wish, false).is_some_and(|why| why.contains("rustup")), "{wish:?}");
-        }
-    }
-}

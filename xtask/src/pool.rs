@@ -1,15 +1,15 @@
 //! Runs test binaries, some at a time, and gathers their count and figures: most of their time tests wait, for
-//! processes, servers and deadlines.
+//! processes, servers and deadlines. Some programs wait nearly all the time, others keep two cores busy alone, and
+//! other work may go on beside the run, so how many run at a time follows from how many processes want a processor.
 //!
 //! `tally` turns output into numbers, `tiers` says what is run, `binaries` builds it, `progress` shows how far it is.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::num::NonZero;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use tempfile::NamedTempFile;
 
@@ -17,7 +17,6 @@ use crate::binaries::Binary;
 use crate::cargo::{cargo_command, stream};
 use crate::install::LeftOut;
 use crate::progress::Progress;
-use crate::room::{self, Room};
 use crate::tally::Totals;
 use crate::tiers::Tier;
 
@@ -103,7 +102,7 @@ impl Pool {
         for (jobs, at_once) in [(together, at_once), (alone, 1)] {
             let (waiting, room) = (Mutex::new(VecDeque::from(jobs)), Room::default());
             let next = |worker: usize| {
-                if worker >= room::AT_LEAST {
+                if worker >= AT_LEAST {
                     room.wait(|| !locked(&waiting).is_empty());
                 }
                 locked(&waiting).pop_front()
@@ -200,29 +199,66 @@ fn text(file: &NamedTempFile) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// How many test programs go on at a time on the busiest machine: one, and one more while it waits.
+const AT_LEAST: usize = 2;
+
+/// How many processes may want a core, for one more program to start. With two, the load rose to 24 on two cores, tests
+/// only waited for each other, and the run took no less time.
+const RUNNABLE_PER_CORE: usize = 1;
+
+/// How often it is looked, and the pause between: long enough to see what the program did that started last.
+const LOOKS: usize = 20;
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Lets programs start one after the other, each if there is room for it.
+#[derive(Debug, Default)]
+struct Room(Mutex<()>);
+
+impl Room {
+    /// Waits until there is room, or nothing is left to be started.
+    fn wait(&self, is_left: impl Fn() -> bool) {
+        let _gate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        while is_left() && seen() > RUNNABLE_PER_CORE * cores * LOOKS {}
+    }
+}
+
+/// The sum of the processes that want a processor, over some looks; zero where the system does not tell.
+#[expect(clippy::disallowed_methods, reason = "looks at other processes, whose changes are not announced")]
+fn seen() -> usize {
+    let look = |_| {
+        thread::sleep(LOOK_INTERVAL);
+        fs::read_to_string("/proc/stat").ok().and_then(|text| runnable(&text)).unwrap_or(0)
+    };
+    (0..LOOKS).map(look).sum()
+}
+
+/// The processes that want a processor, as the kernel's statistics tell, but for the one that asks.
+fn runnable(statistics: &str) -> Option<usize> {
+    let line = statistics.lines().find_map(|line| line.strip_prefix("procs_running "))?;
+    Some(line.trim().parse::<usize>().ok()?.saturating_sub(1))
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
-    use crate::tally::Tally;
-
-    fn verdict(counted: (usize, usize, usize), requires_all: bool) -> Result<(), String> {
-        let (passed, failed, ignored) = counted;
-        let mut tally = Tally::default();
-        tally.read_line(&format!("test result: ok. {passed} passed; {failed} failed; {ignored} ignored; 0 measured"));
-        Pool { tier: Tier::Plain, requires_all, is_verbose: false }.verdict(&tally.totals(""))
-    }
-
-    #[test]
-    fn a_skip_is_a_failure_only_when_all_are_required() {
-        assert_eq!(verdict((4, 0, 1), false), Ok(()));
-        assert!(verdict((4, 0, 1), true).is_err());
-        assert!(verdict((4, 1, 0), false).is_err());
-    }
 
     #[test]
     fn a_failure_and_a_test_that_takes_long_are_shown_at_once_and_what_passed_is_not() {
         assert!(is_news("test a::b ... FAILED") && is_news("test case    ... FAILED"));
         assert!(is_news("test a has been running for over 60 seconds"));
         assert!(!is_news("test a ... ok") && !is_news("running 3 tests"));
+    }
+
+    #[test]
+    fn the_processes_that_want_a_processor_are_counted_without_the_one_that_asks() {
+        assert_eq!(runnable("cpu 1 2 3\nprocs_running 5\nprocs_blocked 0\n"), Some(4));
+        assert_eq!(runnable("cpu 1 2 3\n"), None);
+    }
+
+    #[test]
+    fn it_does_not_wait_when_nothing_is_left_to_be_started() {
+        Room::default().wait(|| false);
     }
 }

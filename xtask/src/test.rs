@@ -10,11 +10,11 @@ use clap::Args;
 
 use crate::binaries;
 use crate::cargo::{metadata, target_folder};
-use crate::install::{self, Wish};
+use crate::install::{self, LeftOut, Wish};
 use crate::pool::{Found, Job, Pool};
 use crate::stages::Stages;
 use crate::tiers::Tier;
-use crate::{features, oldest};
+use crate::{features, oldest, python};
 
 /// Options of `cargo xtask test`.
 #[derive(Args, Debug)]
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let wish = if options.no_install { Wish::LookOnly } else { Wish::Install };
     let mut found = Found::default();
     stages.run("set-up", || {
-        found.left_out = install::set_up(wish, tier, &target_folder().join("lockkeeper-python"));
+        found.left_out = set_up(wish, tier);
         Ok(())
     });
     let workspace = metadata();
@@ -78,6 +78,19 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
     run_other_features(tier, workspace, pool, &mut stages, &mut found);
     stages.finish(&found)
+}
+
+/// Installs what is missing, system packages first, since Python's parts need one of them; answers what is left out.
+fn set_up(wish: Wish, tier: Tier) -> Vec<LeftOut> {
+    let mut left_out = install::set_up(wish);
+    left_out.extend(python::set_up(wish, &target_folder().join("lockkeeper-python")));
+    if tier == Tier::Long {
+        left_out.extend(oldest::set_up(wish));
+    }
+    for LeftOut { what, why } in &left_out {
+        println!("left out: {what}: {why}");
+    }
+    left_out
 }
 
 /// The stages with other sets of features: each compiles for a minute or more.

@@ -205,45 +205,30 @@ fn tests_that_cannot_be_built_fail_the_run() {
 }
 
 #[test]
-fn the_oldest_rust_is_skipped_with_the_cure_where_it_cannot_be_had() {
-    let ended = Stage::bare().run(&["test", "--long"]);
-    let skipped = ended.output.lines().find(|line| line.starts_with("== oldest Rust skipped: "));
-    assert!(skipped.is_some_and(|line| line.contains(": rustup toolchain install ")), "{ended:?}");
-}
-
-#[test]
-fn where_all_is_required_a_missing_oldest_rust_fails_no_run_and_is_listed_as_left_out() {
+fn an_oldest_rust_that_cannot_be_had_is_skipped_with_the_cure_and_listed_and_fails_no_run() {
     let ended = Stage::bare().run(&["test", "--long", "--require-all"]);
     assert!(ended.is_success, "{ended:?}");
+    assert!(ended.output.contains("there is no apt-get here; install by hand"), "{ended:?}");
+    let skipped = ended.output.lines().find(|line| line.starts_with("== oldest Rust skipped: "));
+    assert!(skipped.is_some_and(|line| line.contains(": rustup toolchain install ")), "{ended:?}");
     let (_, report) = ended.output.split_once("\nleft out of the set-up:\n").unwrap_or_else(|| panic!("{ended:?}"));
     let listed = report.lines().take_while(|line| line.starts_with("  ")).find(|line| line.starts_with("  Rust "));
     assert!(listed.is_some_and(|line| line.contains("there is no rustup here")), "{ended:?}");
 }
 
-/// A stage on which rustup installs a toolchain, and then runs what it is told with it.
-fn stage_with_rustup() -> Stage {
+#[test]
+fn a_missing_oldest_rust_is_installed_through_rustup_and_compiles_the_workspace() {
     let stage = Stage::bare();
     stage.program(
         "rustup",
         r#"echo "$*" >> "$NOTES/rustup"
         case "$1" in toolchain) touch "$NOTES/installed" ;; *) test -e "$NOTES/installed" ;; esac"#,
     );
-    stage
-}
-
-#[test]
-fn a_missing_oldest_rust_is_installed_through_rustup() {
-    let stage = stage_with_rustup();
     let ended = stage.run(&["test", "--long"]);
     assert!(ended.is_success && !ended.output.contains("oldest Rust skipped"), "{ended:?}");
-    assert!(stage.note("rustup").contains("\ntoolchain install "), "{ended:?}");
-}
-
-#[test]
-fn the_oldest_rust_compiles_the_workspace() {
-    let stage = stage_with_rustup();
-    let ended = stage.run(&["test", "--long"]);
-    assert!(stage.note("rustup").ends_with(" cargo check --workspace --all-features\n"), "{ended:?}");
+    let orders = stage.note("rustup");
+    assert!(orders.contains("\ntoolchain install "), "{orders}");
+    assert!(orders.ends_with(" cargo check --workspace --all-features\n"), "{orders}");
 }
 
 #[test]
