@@ -34,7 +34,6 @@ const READ: u16 = 4;
 const WRITE: u16 = 2;
 const EXECUTE: u16 = 1;
 
-/// What is made in a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MadeKind {
     /// A file that is locked, or a pipe.
@@ -55,7 +54,6 @@ pub(crate) struct DirectoryAccess {
     groups: Vec<u32>,
     /// Whether all users take part.
     are_all: bool,
-    /// The rights of its group, and of all others.
     group_rights: u16,
     other_rights: u16,
     /// Whether what this process makes needs more than its mode at creation.
@@ -136,7 +134,6 @@ impl DirectoryAccess {
         }
     }
 
-    /// The mode of what belongs to a group.
     fn mode(&self, kind: MadeKind, group: u32) -> Mode {
         let (of_owner, of_group, of_others) = self.rights(kind, group);
         let mode = Mode::from_raw_mode(u32::from(of_owner << 6 | of_group << 3 | of_others));

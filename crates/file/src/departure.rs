@@ -25,7 +25,6 @@ use crate::{changes, frozen};
 const SETTLE_LOOKS: u32 = 10;
 const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The contender that is waited for.
 #[derive(Debug)]
 pub(crate) enum ContenderAhead {
     /// There is nothing to wait for.
@@ -52,7 +51,6 @@ pub(crate) struct WatchedPipe {
 }
 
 impl ContenderAhead {
-    /// Finds the contender.
     pub(crate) fn find(
         session: &FileSessionState,
         queue: &QueueName,

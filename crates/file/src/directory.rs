@@ -243,7 +243,6 @@ impl QueueDirectory {
         list_standing(self.directory().as_fd())
     }
 
-    /// Returns the directory itself.
     pub(crate) fn directory(&self) -> &OwnedFd {
         self.site.directory()
     }
@@ -341,12 +340,10 @@ fn first_of_batch(name: &str) -> Option<u64> {
     name.strip_prefix(BATCH_PREFIX)?.parse().ok()
 }
 
-/// The state in which a contender is found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ContenderState {
     /// Some process holds its write end.
     Alive,
-    /// It left the queue.
     Left,
     /// It was broken; its name has to go before a waiter goes on.
     Broken,

@@ -79,7 +79,6 @@ fn push(
     Ok(())
 }
 
-/// Tells whether a call was not withdrawn.
 fn is_wanted(pending: &PendingCall, table: &PlaceTable) -> bool {
     match pending {
         PendingCall::Join(joining, _) => joining.tickets().all(|ticket| table.is_wanted(ticket)),

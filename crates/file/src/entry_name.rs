@@ -49,7 +49,6 @@ impl EntryPosition {
         Self { token, rank: 0 }
     }
 
-    /// Tells whether it is that of one that joined at the tail.
     pub(crate) const fn is_tail(self) -> bool {
         self.rank == 0
     }
@@ -123,7 +122,6 @@ impl EntryName {
         Contender { id: self.id(), ticket: Some(self.ticket), mode: self.mode }
     }
 
-    /// Reads its owner.
     pub(crate) fn owner(&self) -> Option<Owner> {
         let mut parts = self.file_name.splitn(6, '-').skip(3);
         let pid = parts.next()?.parse().ok()?;

@@ -21,9 +21,10 @@ use rustix::io::Errno;
 use crate::base::Base;
 use crate::errors::failed;
 use crate::follow::known::FollowedLocks;
-use crate::follow::watch_table::{FollowSubject, FollowWatches, Inotify};
+use crate::follow::watch_table::{FollowSubject, FollowWatches, flags};
 use crate::pipe::Looker;
 use crate::site::{LOOK_INTERVAL, PathIdentity};
+use crate::watch::Inotify;
 
 /// How many locks are watched at most: the kernel lets a user watch some hundred thousand things, and other programs
 /// need some too.
@@ -47,7 +48,6 @@ const LOOKS_AT_ONCE: usize = 16;
 /// The same of glances, which take a microsecond or two.
 const GLANCES_AT_ONCE: usize = 256;
 
-/// Follows a directory.
 #[derive(Debug)]
 pub(crate) struct Following {
     base: Arc<Base>,
@@ -56,7 +56,6 @@ pub(crate) struct Following {
     watches_max: usize,
 }
 
-/// Why a round has ended.
 enum RoundEnd {
     /// There is no reader any more.
     Unread,
@@ -175,7 +174,7 @@ impl<'a> FollowRound<'a> {
         let mut hears_of_locks = false;
         if following.watches_max > 0 {
             for (path, subject) in [(base.path(), FollowSubject::Base), (base.queues(), FollowSubject::Queues)] {
-                if let Ok(descriptor) = inotify.watch(path, &subject) {
+                if let Ok(descriptor) = inotify.watch(path, flags(&subject)) {
                     hears_of_locks = subject == FollowSubject::Queues;
                     table.watch(descriptor, subject);
                 }
@@ -205,7 +204,6 @@ impl<'a> FollowRound<'a> {
         Ok(())
     }
 
-    /// Looks at the locks that are due, and returns those that are not as they were.
     async fn look_at_due(&mut self) -> Result<Vec<LockSnapshot>> {
         let clock = self.following.base.clock().clone();
         let mut changed = Vec::new();
@@ -284,7 +282,7 @@ impl<'a> FollowRound<'a> {
             return false;
         }
         let subject = FollowSubject::Lock(lock.to_owned());
-        match self.inotify.watch(&self.known.path(lock), &subject) {
+        match self.inotify.watch(self.known.path(lock), flags(&subject)) {
             Ok(descriptor) => {
                 self.table.watch(descriptor, subject);
                 true

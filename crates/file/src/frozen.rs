@@ -20,7 +20,7 @@ const REASON_BYTES_MAX: usize = 4096;
 pub(crate) fn check(lifetime: &Lifetime) -> Result<()> {
     match lifetime {
         Lifetime::Persistent { reason } if reason.len() > REASON_BYTES_MAX => {
-            let message = format!("the reason has {} bytes, and {REASON_BYTES_MAX} are the most", reason.len());
+            let message = format!("the reason has {} bytes, and may have {REASON_BYTES_MAX}", reason.len());
             Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message))
         }
         _ => Ok(()),

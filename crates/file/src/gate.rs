@@ -207,18 +207,15 @@ pub(crate) struct JoinCall {
 }
 
 impl JoinCall {
-    /// Returns the tickets of the entries.
     pub(crate) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.entries.iter().map(|entry| entry.ticket)
     }
 
-    /// Tells whether one of them has to be put on the disk.
     pub(crate) fn needs_disk(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry.lifetime, Lifetime::Persistent { .. }))
     }
 }
 
-/// Entries that were made.
 #[derive(Debug)]
 pub(crate) struct JoinedEntries {
     pub(crate) pipes: Vec<Arc<Pipe>>,

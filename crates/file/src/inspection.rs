@@ -15,7 +15,6 @@ use crate::errors::{ANOTHER_DIRECTORY, failed};
 use crate::shared_files::since_unix;
 use crate::{filesystem, frozen, request, shared_files};
 
-/// Examines a base directory.
 pub(crate) fn examine(base: &Base) -> Result<Vec<Finding>> {
     let path = base.path();
     let fail = |what| move |errno| failed(Operation::Inspect, what, path, errno);

@@ -132,7 +132,6 @@ impl Pipe {
         locked(&self.writer).is_none()
     }
 
-    /// Tells whether it stands in the queue.
     pub(crate) fn stands(&self) -> bool {
         self.state() == PipeState::Stands
     }

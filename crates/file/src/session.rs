@@ -236,7 +236,7 @@ async fn one_is_stuck(gates: &[Arc<QueueGate>], clock: &dyn Clock) {
 
 fn check(entries: &[Entry]) -> Result<()> {
     if entries.len() > ENTRIES_MAX {
-        let message = format!("{ENTRIES_MAX} places at once are the most");
+        let message = format!("at most {ENTRIES_MAX} entries in one call");
         return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message));
     }
     entries.iter().try_for_each(|entry| frozen::check(&entry.lifetime))

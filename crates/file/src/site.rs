@@ -60,7 +60,6 @@ impl LockSite {
         &self.directory
     }
 
-    /// Returns the path that led to it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -81,7 +80,6 @@ impl LockSite {
         }
     }
 
-    /// Returns the one that looks in this runtime.
     fn lookout(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Arc<SiteLookout> {
         let mut lookouts = locked(&self.lookouts);
         // One that has found something says no more; by now the path may lead back.
@@ -154,7 +152,6 @@ mod tests {
 
     use super::*;
 
-    /// A clock that counts who sleeps by it.
     #[derive(Debug)]
     struct CountingClock(TestClock, AtomicUsize);
 

@@ -37,7 +37,6 @@ enum TablePlace {
     Waiting,
     /// Its entry is being made. Not empty if it was withdrawn meanwhile: then these wait for its undoing.
     Entering(Vec<oneshot::Sender<()>>),
-    /// It stands in the queue.
     Standing(Arc<Pipe>),
     /// Not a place: a value is being written, and these wait for that.
     Writing(Vec<oneshot::Sender<()>>),
@@ -50,7 +49,6 @@ impl TablePlace {
     }
 }
 
-/// The session was closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Closed;
 
@@ -61,7 +59,6 @@ pub(crate) enum WithdrawalStep {
     Over,
     /// This session has no such place.
     Unknown,
-    /// The pipe has to go.
     Leave(Arc<Pipe>),
     /// The maker of the entry undoes it and drops the other end.
     Undone(oneshot::Receiver<()>),

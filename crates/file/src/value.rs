@@ -38,7 +38,7 @@ pub(crate) fn check(value: Option<&[u8]>) -> Result<()> {
     if value.is_none_or(|value| value.len() <= VALUE_BYTES_MAX) {
         return Ok(());
     }
-    let message = format!("{VALUE_BYTES_MAX} bytes are the most");
+    let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
     Err(Error::permanent(ErrorKind::LimitReached, Operation::Value, message))
 }
 

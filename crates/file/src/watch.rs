@@ -5,6 +5,7 @@
 //! The last one is kept until the session ends, since closing one takes the kernel milliseconds.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::Notify;
 
@@ -27,12 +29,16 @@ use crate::site::PerRuntime;
 /// it is asked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The room for events that are read at once, in bytes: at least fifteen of them with the longest names.
-const EVENTS_BYTES: usize = 4096;
+/// The room for events that are read at once, in bytes: at least sixty of them with the longest names.
+const EVENTS_BYTES: usize = 16 * 1024;
 
 /// How many closed files of one directory are remembered by name for watchers that have yet to read them. A watcher
 /// that is further behind is told that there were more.
 const CLOSED_MAX: usize = 64;
+
+/// One inotify instance, or why the kernel gave none. It must be opened on a runtime with its I/O driver.
+#[derive(Debug)]
+pub(crate) struct Inotify(Result<Receiver, Errno>);
 
 /// A session's inotify instances: one for each runtime that waits.
 #[derive(Debug)]
@@ -50,8 +56,7 @@ struct Instances {
 
 #[derive(Debug)]
 struct Instance {
-    /// A receiver of bytes from a file descriptor, which is all that the runtime has to know of it.
-    inotify: Receiver,
+    inotify: Inotify,
     subjects: Mutex<BTreeMap<i32, WatchSubject>>,
 }
 
@@ -149,6 +154,59 @@ impl WatchTopic {
     }
 }
 
+impl Inotify {
+    pub(crate) fn open() -> Self {
+        let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        // A receiver of bytes from a file descriptor is all that the runtime has to know of it.
+        let receiver = |opened| Receiver::from_owned_fd_unchecked(opened).map_err(|error| errno_of(&error));
+        Self(opened.and_then(receiver))
+    }
+
+    /// Watches a file or a directory from now on.
+    pub(crate) fn watch(&self, path: impl Arg, flags: WatchFlags) -> Result<i32, Errno> {
+        inotify::add_watch(self.0.as_ref().map_err(|errno| *errno)?, path, flags)
+    }
+
+    /// Ends a watch.
+    pub(crate) fn unwatch(&self, descriptor: i32) {
+        if let Ok(receiver) = &self.0 {
+            // It may have ended together with its file.
+            let _ = inotify::remove_watch(receiver, descriptor);
+        }
+    }
+
+    /// Waits until there is something to read.
+    pub(crate) async fn readable(&self) {
+        match &self.0 {
+            Ok(receiver) if receiver.readable().await.is_ok() => {}
+            // The runtime is ending, or there never is.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Reads until there is nothing more, so that the runtime reports what comes next.
+    pub(crate) fn read(&self, mut note: impl FnMut(i32, ReadFlags, Option<&str>)) -> Result<(), Errno> {
+        let Ok(receiver) = &self.0 else {
+            return Ok(());
+        };
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+        let mut reader = inotify::Reader::new(receiver, &mut buffer);
+        let read = receiver.try_io(|| -> std::io::Result<()> {
+            loop {
+                let event = reader.next()?;
+                // A name that is not text is none of ours.
+                if let Ok(name) = event.file_name().map(CStr::to_str).transpose() {
+                    note(event.wd(), event.events(), name);
+                }
+            }
+        });
+        match read {
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Err(errno_of(&error)),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl SessionWatches {
     /// Prepares to watch; nothing is opened yet.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
@@ -158,7 +216,7 @@ impl SessionWatches {
     /// Watches from now on; on a runtime with its I/O driver, and with its time driver if the kernel gives no inotify.
     /// Fails only if there is no such file.
     pub(crate) fn watch(&self, path: &str, topic: WatchTopic) -> Result<FileWatch, Errno> {
-        match self.here().and_then(|instance| InotifyWatch::new(instance, path, topic)) {
+        match InotifyWatch::new(self.here(), path, topic) {
             Ok(watch) => Ok(FileWatch::Inotify(watch)),
             Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => Err(errno),
             Err(errno) => {
@@ -173,17 +231,17 @@ impl SessionWatches {
         &self.clock
     }
 
-    fn here(&self) -> Result<Arc<Instance>, Errno> {
+    fn here(&self) -> Arc<Instance> {
         let mut instances = locked(&self.instances);
         if let Some(instance) = instances.by_runtime.here() {
-            return Ok(instance);
+            return instance;
         }
-        let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let inotify = Receiver::from_owned_fd_unchecked(opened).map_err(|error| errno_of(&error))?;
-        let instance = Arc::new(Instance { inotify, subjects: Mutex::default() });
-        instances.by_runtime.set_here(&instance);
-        instances.kept = Some(instance.clone());
-        Ok(instance)
+        let instance = Arc::new(Instance { inotify: Inotify::open(), subjects: Mutex::default() });
+        if instance.inotify.0.is_ok() {
+            instances.by_runtime.set_here(&instance);
+            instances.kept = Some(instance.clone());
+        }
+        instance
     }
 }
 
@@ -204,7 +262,7 @@ impl FileWatch {
 impl InotifyWatch {
     fn new(instance: Arc<Instance>, path: &str, topic: WatchTopic) -> Result<Self, Errno> {
         let mut subjects = locked(&instance.subjects);
-        let descriptor = inotify::add_watch(&instance.inotify, path, topic.flags())?;
+        let descriptor = instance.inotify.watch(path, topic.flags())?;
         let subject =
             subjects.entry(descriptor).or_insert_with(|| WatchSubject { topic, watches: 0, events: Arc::default() });
         subject.watches += 1;
@@ -225,11 +283,7 @@ impl InotifyWatch {
             }
             tokio::select! {
                 () = &mut added => {}
-                ready = self.instance.inotify.readable() => match ready {
-                    Ok(()) => self.instance.hand_out(),
-                    // The runtime is ending, and no waiter is left to be told.
-                    Err(_) => std::future::pending().await,
-                },
+                () = self.instance.inotify.readable() => self.instance.hand_out(),
             }
         }
     }
@@ -245,24 +299,15 @@ impl Drop for InotifyWatch {
         subject.watches -= 1;
         if subject.watches == 0 {
             subjects.remove(&self.descriptor);
-            // It may have ended together with its file.
-            let _ = inotify::remove_watch(&self.instance.inotify, self.descriptor);
+            self.instance.inotify.unwatch(self.descriptor);
         }
     }
 }
 
 impl Instance {
-    /// Reads until there is nothing more, so that the runtime reports what comes next.
     fn hand_out(&self) {
-        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
-        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
-        let read = self.inotify.try_io(|| -> std::io::Result<()> {
-            loop {
-                let event = reader.next()?;
-                self.hand_on(event.wd(), event.events(), event.file_name().and_then(|name| name.to_str().ok()));
-            }
-        });
-        debug_assert!(read.is_err(), "it is read until there is nothing more");
+        let read = self.inotify.read(|descriptor, events, name| self.hand_on(descriptor, events, name));
+        debug_assert!(read.is_ok(), "{read:?}");
     }
 
     fn hand_on(&self, descriptor: i32, events: ReadFlags, file_name: Option<&str>) {

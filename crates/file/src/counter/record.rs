@@ -49,7 +49,6 @@ pub(crate) enum Ceiling {
     Certain,
 }
 
-/// The counter at one moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct CounterRecord {
     /// The number that was given out last.

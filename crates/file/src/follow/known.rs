@@ -26,7 +26,6 @@ use crate::pipe::{Looker, open_reader};
 /// How many pipes are watched for their end at a time, beside those that a process may open anyway.
 const ENDINGS_MAX: usize = 256;
 
-/// All locks that are followed and have a directory.
 #[derive(Debug)]
 pub(super) struct FollowedLocks {
     base: Arc<Base>,
@@ -50,7 +49,6 @@ struct FollowedLock {
 /// A time of modification, in seconds and nanoseconds.
 type Modified = (i64, i64);
 
-/// What a look at a lock has shown.
 #[derive(Debug, Default)]
 pub(super) struct LockLook {
     /// The lock, if it is not as it was seen last.
@@ -279,7 +277,7 @@ mod tests {
     use std::time::Duration;
 
     use lockkeeper_core::Mode;
-    use rustix::fs::{AtFlags, CWD, OFlags};
+    use rustix::fs::OFlags;
 
     use super::*;
 
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_dies_is_told_from_one_that_leaves_and_one_that_is_broken_whoever_removes_its_name() {
+    fn a_holder_that_dies_is_told_from_one_that_leaves_and_one_that_is_broken_if_its_name_has_gone() {
         let (scene, mut held) = (Scene::new(), HolderPipes::default());
         let [dies, leaves, broken, waits] = ["dies", "leaves", "broken", "waits"].map(|id| scene.enter(id));
         let ids = ["dies", "leaves", "broken"];

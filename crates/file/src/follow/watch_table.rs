@@ -2,16 +2,11 @@
 //! gives no instance, or no more watches, a follower is blind in part.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::MaybeUninit;
-use std::path::Path;
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use rustix::io::Errno;
-use tokio::net::unix::pipe::Receiver;
+use rustix::fs::inotify::{ReadFlags, WatchFlags};
 
 use crate::base::QUEUES;
 use crate::directory::{BATCH_PREFIX, NAME, REQUEST_PREFIX};
-use crate::errors::errno_of;
 
 /// How many contenders of one lock are remembered by name until it is looked at; with more of them, all are looked at.
 const NAMES_MAX: usize = 1_000;
@@ -19,7 +14,6 @@ const NAMES_MAX: usize = 1_000;
 /// What an inotify watch is about.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum FollowSubject {
-    /// The base directory.
     Base,
     /// The directory of all locks.
     Queues,
@@ -64,7 +58,6 @@ impl Due {
     }
 }
 
-/// The watches, and what they have reported.
 #[derive(Debug, Default)]
 pub(super) struct FollowWatches {
     subjects: BTreeMap<i32, FollowSubject>,
@@ -75,7 +68,6 @@ pub(super) struct FollowWatches {
 }
 
 impl FollowWatches {
-    /// Notes a watch.
     pub(super) fn watch(&mut self, descriptor: i32, subject: FollowSubject) {
         if let FollowSubject::Lock(lock) = &subject {
             self.watched.insert(lock.clone(), descriptor);
@@ -95,7 +87,6 @@ impl FollowWatches {
         self.watched.contains_key(lock)
     }
 
-    /// How many locks are watched.
     pub(super) fn watched(&self) -> usize {
         self.watched.len()
     }
@@ -169,71 +160,7 @@ impl FollowWatches {
     }
 }
 
-/// The room for events that are read at once, in bytes: at least sixty of them with the longest names.
-const EVENTS_BYTES: usize = 16 * 1024;
-
-#[derive(Debug)]
-pub(super) struct Inotify {
-    /// A receiver of bytes from a file descriptor, which is all that the runtime has to know of it.
-    inotify: Option<Receiver>,
-}
-
-impl Inotify {
-    /// Opens them, on a runtime with its I/O driver.
-    pub(super) fn open() -> Self {
-        let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
-        Self { inotify: opened.ok().and_then(|opened| Receiver::from_owned_fd_unchecked(opened).ok()) }
-    }
-
-    /// Watches a file or a directory from now on.
-    pub(super) fn watch(&self, path: &Path, subject: &FollowSubject) -> Result<i32, Errno> {
-        let inotify = self.inotify.as_ref().ok_or(Errno::MFILE)?;
-        inotify::add_watch(inotify, path, flags(subject))
-    }
-
-    /// Ends a watch.
-    pub(super) fn unwatch(&self, descriptor: i32) {
-        if let Some(inotify) = &self.inotify {
-            // It may have ended together with its directory.
-            let _ = inotify::remove_watch(inotify, descriptor);
-        }
-    }
-
-    /// Waits until there is something to read.
-    pub(super) async fn readable(&self) {
-        match &self.inotify {
-            Some(inotify) if inotify.readable().await.is_ok() => {}
-            // The runtime is ending, or there never is.
-            _ => std::future::pending().await,
-        }
-    }
-
-    pub(super) fn read(&self, mut note: impl FnMut(i32, ReadFlags, Option<&str>)) -> Result<(), Errno> {
-        let Some(inotify) = &self.inotify else {
-            return Ok(());
-        };
-        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
-        let mut reader = inotify::Reader::new(inotify, &mut buffer);
-        let read = inotify.try_io(|| -> std::io::Result<()> {
-            loop {
-                let event = reader.next()?;
-                // A name that is not text is none of ours.
-                match event.file_name().map(|name| name.to_str()) {
-                    None => note(event.wd(), event.events(), None),
-                    Some(Ok(name)) => note(event.wd(), event.events(), Some(name)),
-                    Some(Err(_)) => {}
-                }
-            }
-        });
-        match read {
-            // Until there is nothing more, so that the runtime reports what comes next.
-            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Err(errno_of(&error)),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn flags(subject: &FollowSubject) -> WatchFlags {
+pub(super) fn flags(subject: &FollowSubject) -> WatchFlags {
     let names = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
     let itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
     match subject {

@@ -1,7 +1,6 @@
 //! The file backend within one process: its sessions, and what the queues of a lock leave in its directory.
 
 mod base_directory;
-mod examine;
 mod following;
 mod one_lock;
 mod queues;

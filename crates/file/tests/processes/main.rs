@@ -42,7 +42,7 @@ fn main() {
         ("a_lock_that_one_may_not_look_into_is_followed_when_one_may", users::followed_when_one_may),
         ("a_directory_that_all_may_write_lets_two_users_exclude_one_another", users::writers_take_part),
         ("an_owner_outside_of_the_group_and_its_members_exclude_one_another", users::all_rights_count),
-        ("what_root_has_locked_in_a_users_directory_is_open_to_that_user", users::root_shuts_nobody_out),
+        ("what_root_has_locked_in_a_users_directory_is_open_to_that_user", users::root_shuts_no_user_out),
         ("a_directory_that_one_may_not_write_is_refused_by_name", users::refused_by_name),
     ];
     let trials = trials.into_iter().map(|(name, test)| {

@@ -165,7 +165,7 @@ pub(crate) fn all_rights_count() {
     }
 }
 
-pub(crate) fn root_shuts_nobody_out() {
+pub(crate) fn root_shuts_no_user_out() {
     let Some(stage) = Stage::set("what_root_has_locked_in_a_users_directory_is_open_to_that_user", 0o700) else {
         return;
     };
