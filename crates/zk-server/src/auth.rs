@@ -42,9 +42,6 @@ pub(crate) fn is_permitted(list: &[Acl], wanted: Permissions, identities: &[Id])
 }
 
 /// Checks an access list that is to be set, and puts the caller's own identities in the place of `auth`.
-///
-/// # Errors
-///
 /// Fails with [`ErrorCode::InvalidAcl`] if it is empty, has or comes to have more than [`ENTRIES_MAX`] entries, or
 /// names an unknown scheme or no user.
 pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<Vec<Acl>, ErrorCode> {

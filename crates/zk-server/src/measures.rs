@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
@@ -22,7 +22,6 @@ const KINDS: usize = 33;
 
 const NANOSECONDS_PER_MS: u64 = 1_000_000;
 
-/// The measurements of one server.
 #[derive(Debug)]
 pub(crate) struct ServerMeasures {
     started: Instant,
@@ -72,27 +71,12 @@ impl ServerMeasures {
 
     /// Notes that a connection or a request was refused.
     pub(crate) fn refused(&self, reason: &'static str) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *refused.entry(reason).or_default() += 1;
+        *held(&self.refused).entry(reason).or_default() += 1;
     }
 
     /// Notes how many requests wait for their answers.
     pub(crate) fn set_outstanding(&self, count: u64) {
         self.outstanding.store(count, Ordering::Relaxed);
-    }
-
-    /// The times of requests of a kind.
-    pub(super) fn requests(&self, kind: usize) -> &Histogram {
-        &self.requests[kind]
-    }
-
-    pub(super) fn flushes(&self) -> &Histogram {
-        &self.flushes
-    }
-
-    /// How often what was refused, by the reasons.
-    pub(super) fn refusals(&self) -> BTreeMap<&'static str, u64> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn load(&self) -> Load {
@@ -106,7 +90,7 @@ impl ServerMeasures {
             latency_average_ms: sum_ns as f64 / count.max(1) as f64 / NANOSECONDS_PER_MS as f64,
             outstanding: self.outstanding.load(Ordering::Relaxed),
             open_descriptors: self.descriptors.open(now),
-            descriptors_max: Descriptors::limit(),
+            descriptors_max: getrlimit(Resource::Nofile).current,
             uptime_ms: nanoseconds(now.saturating_duration_since(self.started)) / NANOSECONDS_PER_MS,
             flushes: self.flushes.count(),
             flushes_ms: self.flushes.sum_ns() / NANOSECONDS_PER_MS,
@@ -114,8 +98,13 @@ impl ServerMeasures {
     }
 }
 
+/// What is in a mutex, whatever became of the thread that had it before.
+fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Where requests of an operation are counted.
-pub(super) fn kind_of(operation: i32) -> Option<usize> {
+fn kind_of(operation: i32) -> Option<usize> {
     match operation {
         0..=22 => usize::try_from(operation).ok(),
         100..=107 => usize::try_from(operation - 77).ok(),
@@ -164,14 +153,14 @@ const COUNTED_FOR: Duration = Duration::from_secs(1);
 
 /// Counts descriptors, once a second at most.
 #[derive(Debug, Default)]
-pub(super) struct Descriptors {
+struct Descriptors {
     counted: Mutex<Option<(Instant, Option<u64>)>>,
 }
 
 impl Descriptors {
     /// How many are open; `None` where the system does not list them.
-    pub(super) fn open(&self, now: Instant) -> Option<u64> {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+    fn open(&self, now: Instant) -> Option<u64> {
+        let mut counted = held(&self.counted);
         match *counted {
             Some((at, count)) if now.saturating_duration_since(at) < COUNTED_FOR => count,
             _ => {
@@ -182,15 +171,10 @@ impl Descriptors {
             }
         }
     }
-
-    /// How many there may be; `None` if there is no limit.
-    pub(super) fn limit() -> Option<u64> {
-        getrlimit(Resource::Nofile).current
-    }
 }
 
 /// The upper bounds of the buckets, in nanoseconds: from an answer out of memory to a disk that hangs.
-pub(super) const BOUNDS_NS: [u64; 13] = [
+const BOUNDS_NS: [u64; 13] = [
     10_000,
     30_000,
     100_000,
@@ -223,22 +207,22 @@ impl Histogram {
     }
 
     /// How many durations each bucket has.
-    pub(super) fn counts(&self) -> [u64; BOUNDS_NS.len() + 1] {
+    fn counts(&self) -> [u64; BOUNDS_NS.len() + 1] {
         std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed))
     }
 
     /// How many durations were recorded.
-    pub(super) fn count(&self) -> u64 {
+    fn count(&self) -> u64 {
         self.counts().iter().sum()
     }
 
-    pub(super) fn sum_ns(&self) -> u64 {
+    fn sum_ns(&self) -> u64 {
         self.sum_ns.load(Ordering::Relaxed)
     }
 }
 
 /// A duration as it is counted; one beyond five centuries is cut to that.
-pub(super) fn nanoseconds(duration: Duration) -> u64 {
+fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -281,9 +265,9 @@ impl ServerMeasures {
             page.histogram("request_seconds", &format!("kind=\"{kind}\""), histogram)?;
         }
         page.family("fsync_seconds", "histogram", "How long flushes of records to the disk took.")?;
-        page.histogram("fsync_seconds", "", self.flushes())?;
+        page.histogram("fsync_seconds", "", &self.flushes)?;
         page.family("refused_total", "counter", "Connections and requests that were refused, by the reason.")?;
-        for (reason, count) in self.refusals() {
+        for (reason, count) in held(&self.refused).iter() {
             page.row("refused_total", &format!("reason=\"{reason}\""), count)?;
         }
         page.family("packets_total", "counter", "Requests and four-letter words received, answers and events sent.")?;
@@ -310,7 +294,7 @@ impl ServerMeasures {
     /// The kinds of requests that were answered, by the names of their operations.
     fn seen_kinds(&self) -> impl Iterator<Item = (String, &Histogram)> {
         let operations = std::iter::once(HANDSHAKE).chain(1..=107).chain([-10, -11]);
-        let kinds = operations.filter_map(|operation| Some((name_of(operation)?, self.requests(kind_of(operation)?))));
+        let kinds = operations.filter_map(|operation| Some((name_of(operation)?, &self.requests[kind_of(operation)?])));
         kinds.filter(|(_, histogram)| histogram.count() > 0)
     }
 }
@@ -330,7 +314,6 @@ fn name_of(operation: i32) -> Option<String> {
     Some(name)
 }
 
-/// The text, as it grows.
 #[derive(Debug, Default)]
 struct ExpositionText {
     text: String,
@@ -378,9 +361,6 @@ impl ExpositionText {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]

@@ -25,7 +25,6 @@ const SET_ACCESS: i32 = 4;
 const OPEN_SESSION: i32 = 5;
 const CLOSE_SESSION: i32 = 6;
 
-/// Writes a transaction.
 pub(crate) fn encode_transaction(transaction: &TreeTransaction) -> Bytes {
     let mut writer = Writer::new();
     writer.i64(transaction.zxid);
@@ -35,9 +34,6 @@ pub(crate) fn encode_transaction(transaction: &TreeTransaction) -> Bytes {
 }
 
 /// Reads a transaction; access lists are shared with those of `tree`.
-///
-/// # Errors
-///
 /// Fails on bytes that [`encode_transaction`] would not have written.
 pub(crate) fn decode_transaction(bytes: Bytes, tree: &mut DataTree) -> Result<TreeTransaction, DecodeError> {
     let mut reader = Reader::new(bytes);
@@ -52,7 +48,6 @@ pub(crate) fn decode_transaction(bytes: Bytes, tree: &mut DataTree) -> Result<Tr
     }
 }
 
-/// Reads the owner of a node.
 pub(super) fn decode_owner(reader: &mut Reader) -> Result<NodeOwner, DecodeError> {
     let unknown = reader.error(DecodeErrorKind::UnknownValue(0), "owner");
     NodeOwner::from_field(reader.i64("owner")?).ok_or(unknown)
@@ -200,9 +195,6 @@ pub(crate) fn encode_state(state: &ServerState) -> Bytes {
 }
 
 /// Reads a state. The sessions in it have yet to get their time.
-///
-/// # Errors
-///
 /// Fails on bytes that [`encode_head`] and [`encode_node`] would not have written.
 pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<ServerState, SnapshotError> {
     let mut reader = Reader::new(bytes);

@@ -11,12 +11,10 @@ use sha2::{Digest, Sha256};
 /// The length of a session's password; clients expect 16 bytes.
 const PASSWORD_BYTES: usize = 16;
 
-/// One session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SessionEntry {
     /// The timeout it began with; what it goes back to when the server restarts.
     pub(crate) timeout_ms: i32,
-    /// The connection it is on.
     pub(crate) connection: Option<ConnectionId>,
 }
 
@@ -152,7 +150,6 @@ impl ExpiryQueue {
         self.buckets.entry(bucket).or_default().insert(session_id);
     }
 
-    /// Forgets a session.
     pub(crate) fn remove(&mut self, session_id: i64) {
         if let Some(bucket) = self.bucket_of.remove(&session_id) {
             self.take_from(bucket, session_id);

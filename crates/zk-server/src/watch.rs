@@ -7,7 +7,6 @@ use lockkeeper_zk_proto::message::{AddWatchMode, WatchEventKind, WatcherKind};
 use crate::session::ConnectionId;
 use crate::tree::{TreeChange, split_parent};
 
-/// All watches of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct ServerWatches {
     data: WatchTable,
@@ -43,7 +42,6 @@ impl ServerWatches {
         self.children.add(path, connection, mode);
     }
 
-    /// Whether the connection has such a watch on the path.
     pub(crate) fn contains(&self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
         let (data, children) = tables(kind);
         (data && self.data.contains(path, connection)) || (children && self.children.contains(path, connection))
@@ -57,7 +55,6 @@ impl ServerWatches {
         was_in_children || was_in_data
     }
 
-    /// Removes all watches of a connection.
     pub(crate) fn remove_connection(&mut self, connection: ConnectionId) {
         self.data.remove_connection(connection);
         self.children.remove_connection(connection);
@@ -140,7 +137,6 @@ pub(super) enum WatchMode {
 /// The estimate of a watch's memory besides its path twice, in bytes.
 const WATCH_BYTES: usize = 160;
 
-/// What one connection watches.
 #[derive(Debug, Default)]
 struct WatchedPaths {
     paths: BTreeSet<Box<str>>,

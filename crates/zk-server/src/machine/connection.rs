@@ -24,7 +24,6 @@ pub(super) enum ConnectionStage {
     Serving,
 }
 
-/// What is known of one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: SocketAddr,
@@ -85,7 +84,6 @@ impl Connection {
         }
     }
 
-    /// Adds an identity, once.
     pub(super) fn add_identity(&mut self, identity: Id) {
         if !self.identities.contains(&identity) {
             self.identities = self.identities.iter().cloned().chain([identity]).collect();

@@ -128,7 +128,6 @@ impl ServerMachine {
         Ok(results)
     }
 
-    /// The node at a path, if there is one and the caller may read it.
     fn readable(&self, caller: &Requester, path: &str) -> Result<&TreeNode, ErrorCode> {
         let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
         if is_permitted(&node.access, Permissions::READ, &caller.identities) {

@@ -90,14 +90,8 @@ impl ServerMachine {
     }
 
     /// A server that continues a state. Its sessions have their whole timeout again, as after a restart of Apache.
-    pub(crate) fn from_state(settings: MachineSettings, mut state: ServerState, moment: ClockReading) -> Self {
-        let sessions: Vec<_> = state.sessions.iter().map(|(id, session)| (id, session.timeout_ms)).collect();
-        for (id, timeout_ms) in sessions {
-            state.sessions.attach(id, None);
-            state.sessions.touch(id, timeout_ms, moment.now);
-        }
-        let container_check_at = moment.now.after(settings.container_check);
-        Self {
+    pub(crate) fn from_state(settings: MachineSettings, state: ServerState, moment: ClockReading) -> Self {
+        let mut machine = Self {
             settings,
             state,
             watches: ServerWatches::default(),
@@ -111,8 +105,25 @@ impl ServerMachine {
             answered_bytes: 0,
             request_bytes: 0,
             handshakes: BTreeSet::new(),
-            container_check_at,
+            container_check_at: moment.now,
+        };
+        machine.begin_without_connections(moment);
+        machine
+    }
+
+    fn begin_without_connections(&mut self, moment: ClockReading) {
+        let sessions: Vec<_> = self.state.sessions.iter().map(|(id, session)| (id, session.timeout_ms)).collect();
+        for (id, timeout_ms) in sessions {
+            self.state.sessions.attach(id, None);
+            self.state.sessions.touch(id, timeout_ms, moment.now);
         }
+        (self.refuses_writes, self.keeps_former_connections) = (false, false);
+        (self.answered_bytes, self.request_bytes) = (0, 0);
+        self.watches = ServerWatches::default();
+        self.connections.clear();
+        self.outputs.clear();
+        self.handshakes.clear();
+        self.container_check_at = moment.now.after(self.settings.container_check);
     }
 
     /// Handles an input. (The one place where inputs come in.)
@@ -150,18 +161,17 @@ impl ServerMachine {
     }
 
     /// Begins a new life with the same nodes and sessions, without connections and watches.
-    pub(crate) fn restarted(self, moment: ClockReading) -> Self {
-        let Self { settings, mut state, hook, measures, .. } = self;
-        state.begin_life(moment.wall_ms);
-        let machine = Self::from_state(settings, state, moment);
-        Self { hook, measures, ..machine }
+    pub(crate) fn restart(&mut self, moment: ClockReading) {
+        self.state.begin_life(moment.wall_ms);
+        self.counters = Counters::default();
+        self.begin_without_connections(moment);
     }
 
     /// Goes back to an earlier state, without connections and watches. Numbers still go on from the latest.
-    pub(crate) fn gone_back(self, mut state: ServerState, moment: ClockReading) -> Self {
+    pub(crate) fn go_back(&mut self, mut state: ServerState, moment: ClockReading) {
         state.zxid = state.zxid.max(self.state.zxid);
-        let machine = Self::from_state(self.settings, state, moment);
-        Self { hook: self.hook, measures: self.measures, counters: self.counters, ..machine }
+        self.state = state;
+        self.begin_without_connections(moment);
     }
 
     fn accept(&mut self, moment: ClockReading, id: ConnectionId, peer: SocketAddr) {
@@ -367,7 +377,6 @@ impl ServerMachine {
         }
     }
 
-    /// Sends an event to the connections it is for.
     pub(super) fn send_event(&mut self, event: &WatcherEvent, to: impl IntoIterator<Item = ConnectionId>) {
         debug_assert_ne!(event.kind, WatchEventKind::None);
         let Ok(frame) = encode_event(EVENT_ZXID, event, SENT_BYTES_MAX) else {
@@ -387,7 +396,6 @@ impl ServerMachine {
         }
     }
 
-    /// Sends bytes to a connection, if it is still there.
     pub(super) fn send(&mut self, id: ConnectionId, bytes: Bytes, kind: SendKind) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.sent_count += 1;

@@ -88,9 +88,7 @@ pub(crate) const IDENTITIES_MAX: usize = 64;
 pub struct MemoryLimits {
     /// Nodes with their data.
     pub(crate) tree_bytes_max: usize,
-    /// All watches.
     pub(crate) watch_bytes_max: usize,
-    /// The watches of one connection.
     pub(crate) watch_bytes_per_connection_max: usize,
     /// What waits for all clients to be read.
     pub(crate) queued_bytes_max: usize,
@@ -104,9 +102,7 @@ pub struct MemoryLimits {
     pub(crate) answered_bytes_max: usize,
     /// The answers to one request; reading one large node over and over in one would otherwise fill the memory.
     pub(crate) multi_read_bytes_max: usize,
-    /// Connections.
     pub(crate) connections_max: usize,
-    /// Sessions.
     pub(crate) sessions_max: usize,
 }
 
@@ -261,7 +257,6 @@ const fn bit(word: Word) -> u16 {
 /// What the first four bytes of a connection are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum FirstBytes {
-    /// A word that is answered.
     Word(Word),
     /// A word that is not.
     Refused(&'static str),

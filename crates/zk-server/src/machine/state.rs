@@ -28,7 +28,6 @@ pub struct Seed {
     pub wall_ms: i64,
 }
 
-/// The state of the service.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) tree: DataTree,
@@ -54,9 +53,6 @@ impl ServerState {
     }
 
     /// Applies again what was recorded.
-    ///
-    /// # Errors
-    ///
     /// Fails if a change does not fit, which a record that was written whole never does.
     pub(crate) fn replay(&mut self, transaction: &TreeTransaction) -> Result<(), ChangeError> {
         for change in &transaction.changes {

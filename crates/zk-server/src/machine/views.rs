@@ -89,7 +89,6 @@ impl ServerMachine {
         &self.settings.limits
     }
 
-    /// The state as it is.
     #[cfg(test)]
     pub(crate) const fn state(&self) -> &ServerState {
         &self.state

@@ -13,7 +13,6 @@ use crate::machine::io::ClockReading;
 use crate::machine::server::{AppliedChange, ServerMachine};
 use crate::tree::{NodeOwner, TTL_MS_MAX, TreeChange, TreeNode, Undo, is_system_path, split_parent};
 
-/// A version that any node has.
 const ANY_VERSION: i32 = -1;
 /// The time to live of a request without one.
 const NO_TTL: i64 = -1;
@@ -53,7 +52,6 @@ impl ServerMachine {
         })
     }
 
-    /// The change a request asks for, if it is allowed.
     fn allow(&mut self, caller: &Requester, request: ZkRequest) -> Result<TreeChange, ErrorCode> {
         match request {
             ZkRequest::Create(create) | ZkRequest::Create2(create) => {

@@ -1,6 +1,5 @@
 //! Commands to the core from others than clients.
 
-use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::OpCode;
@@ -47,24 +46,4 @@ pub(super) struct Inspection {
     pub(super) nodes_count: usize,
     pub(super) connections_count: usize,
     pub(super) zxid: i64,
-}
-
-impl fmt::Debug for ServerCommand {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::SetHook(_) => "SetHook",
-            Self::ExpireSession(..) => "ExpireSession",
-            Self::DropNextReply(_) => "DropNextReply",
-            Self::Delay(_) => "Delay",
-            Self::Blackhole(_) => "Blackhole",
-            Self::Pause(_) => "Pause",
-            Self::KeepFormerConnections => "KeepFormerConnections",
-            Self::ResetConnections(_) => "ResetConnections",
-            Self::SetChildrenMade(..) => "SetChildrenMade",
-            Self::Restart(_) => "Restart",
-            Self::Inspect(_) => "Inspect",
-            Self::Expose(_) => "Expose",
-            Self::Shutdown(_) => "Shutdown",
-        })
-    }
 }

@@ -28,7 +28,7 @@ const ANSWERED_BYTES: usize = 1 << 20;
 /// The machine and everything around it.
 #[derive(Debug)]
 pub(super) struct Core {
-    machine: Option<ServerMachine>,
+    machine: ServerMachine,
     clock: ServerClock,
     delivery: Delivery,
     asked: RequestTimes,
@@ -69,7 +69,7 @@ impl Core {
         machine.set_measures(Arc::clone(&measures));
         let delivery = Delivery::new(machine.limits().held_bytes_max, measures);
         let (asked, end) = (RequestTimes::default(), Arc::default());
-        Self { machine: Some(machine), clock, delivery, asked, storage, inputs, paused_at: None, end }
+        Self { machine, clock, delivery, asked, storage, inputs, paused_at: None, end }
     }
 
     /// Where it says why it ended by itself.
@@ -111,7 +111,7 @@ impl Core {
 
     async fn wake(&mut self) -> CoreWake {
         let (is_paused, takes_in) = (self.paused_at.is_some(), self.takes_in());
-        let next_wake = self.machine.as_ref().and_then(ServerMachine::next_wake);
+        let next_wake = self.machine.next_wake();
         let next_wake = next_wake.filter(|_| !is_paused).map(|at| self.clock.instant_of(at));
         let mut batch = Vec::new();
         let (event, room) = self.storage.as_mut().map(Storage::waits).unzip();
@@ -123,7 +123,9 @@ impl Core {
             Some(accepted) = self.inputs.accepted.recv() => CoreWake::Accepted(accepted),
             event = if_any(event) => CoreWake::Storage(event),
             () = sleep_until_some(next_wake) => CoreWake::Time,
-            _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => CoreWake::Arrivals(batch),
+            _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => {
+                CoreWake::Arrivals(batch)
+            }
             () = after_others(if_any(room)), if !is_paused => CoreWake::Slice,
         }
     }
@@ -158,7 +160,7 @@ impl Core {
         match arrival {
             Arrival::Bytes(connection, bytes, read_at) => {
                 self.handle_asked(Input::Bytes { connection, bytes: &bytes }, Some(read_at));
-                if self.machine.as_ref().is_some_and(|machine| machine.answered_bytes() > ANSWERED_BYTES) {
+                if self.machine.answered_bytes() > ANSWERED_BYTES {
                     self.let_out();
                 }
             }
@@ -180,13 +182,9 @@ impl Core {
 
     fn obey(&mut self, control: ServerCommand) {
         match control {
-            ServerCommand::SetHook(hook) => {
-                if let Some(machine) = &mut self.machine {
-                    machine.set_hook(hook);
-                }
-            }
+            ServerCommand::SetHook(hook) => self.machine.set_hook(hook),
             ServerCommand::ExpireSession(session_id, done) => {
-                let session_ids = self.machine.as_ref().map(ServerMachine::session_ids).unwrap_or_default();
+                let session_ids = self.machine.session_ids();
                 self.handle(Input::Expire { session_id });
                 self.let_out();
                 let _ = done.send(session_ids.contains(&session_id));
@@ -200,17 +198,12 @@ impl Core {
                     self.clock.skip(paused_at.elapsed());
                 }
             }
-            ServerCommand::KeepFormerConnections => {
-                if let Some(machine) = &mut self.machine {
-                    machine.keep_former_connections();
-                }
-            }
+            ServerCommand::KeepFormerConnections => self.machine.keep_former_connections(),
             ServerCommand::ResetConnections(done) => {
                 let _ = done.send(self.cut_all());
             }
             ServerCommand::SetChildrenMade(path, count, done) => {
-                let is_there = self.machine.as_mut().is_some_and(|machine| machine.set_children_made(&path, count));
-                let _ = done.send(is_there);
+                let _ = done.send(self.machine.set_children_made(&path, count));
             }
             ServerCommand::Restart(done) => {
                 self.restart();
@@ -218,9 +211,7 @@ impl Core {
             }
             ServerCommand::Inspect(done) => self.inspect(done),
             ServerCommand::Expose(done) => {
-                if let Some(machine) = &self.machine {
-                    let _ = done.send(self.delivery.measures().exposition(&machine.stock()));
-                }
+                let _ = done.send(self.delivery.measures().exposition(&self.machine.stock()));
             }
             ServerCommand::Shutdown(_) => (),
         }
@@ -238,10 +229,8 @@ impl Core {
     /// Handles an input; the time of its answers is measured from `read_at`.
     fn handle_asked(&mut self, input: Input<'_>, read_at: Option<Instant>) {
         let moment = self.moment();
-        if let Some(machine) = &mut self.machine {
-            machine.handle(moment, input);
-            self.asked.note(machine.outputs_count(), read_at);
-        }
+        self.machine.handle(moment, input);
+        self.asked.note(self.machine.outputs_count(), read_at);
     }
 
     /// Stores the records of what was done, and sends the answers that may go out.
@@ -262,9 +251,7 @@ impl Core {
 
     /// Hands out what is to be stored and sent.
     fn store(&mut self) {
-        let Some(machine) = &mut self.machine else {
-            return;
-        };
+        let machine = &mut self.machine;
         let mut records: Vec<Bytes> = Vec::new();
         while let Some(output) = machine.poll_output() {
             records.extend(self.delivery.take(output, self.asked.take()));
@@ -294,22 +281,18 @@ impl Core {
     fn restart(&mut self) {
         self.let_out();
         self.delivery.cut_all_links();
-        if let Some(machine) = self.machine.take() {
-            self.machine = Some(machine.restarted(self.moment()));
-        }
+        self.machine.restart(self.moment());
     }
 
     fn inspect(&self, done: oneshot::Sender<Inspection>) {
-        if let Some(machine) = &self.machine {
-            let _ = done.send(Inspection {
-                counters: machine.counters(),
-                session_ids: machine.session_ids(),
-                watches_count: machine.watches_count(),
-                nodes_count: machine.nodes_count(),
-                connections_count: self.delivery.connections_count(),
-                zxid: machine.zxid(),
-            });
-        }
+        let _ = done.send(Inspection {
+            counters: self.machine.counters(),
+            session_ids: self.machine.session_ids(),
+            watches_count: self.machine.watches_count(),
+            nodes_count: self.machine.nodes_count(),
+            connections_count: self.delivery.connections_count(),
+            zxid: self.machine.zxid(),
+        });
     }
 
     /// Handles the result of storing records; `false` if the server cannot go on.
@@ -350,12 +333,12 @@ impl Core {
         self.delivery.cut_all();
         self.asked.clear();
         let moment = self.moment();
-        let (Some(machine), Some(storage)) = (self.machine.take(), &mut self.storage) else {
+        let Some(storage) = &mut self.storage else {
             return false;
         };
         match storage.reload() {
             Ok(state) => {
-                self.machine = Some(machine.gone_back(state, moment));
+                self.machine.go_back(state, moment);
                 self.refuse_writes(true);
                 true
             }
@@ -375,9 +358,7 @@ impl Core {
     }
 
     fn refuse_writes(&mut self, refuses: bool) {
-        if let Some(machine) = &mut self.machine {
-            machine.set_refuses_writes(refuses);
-        }
+        self.machine.set_refuses_writes(refuses);
     }
 
     /// Ends in order: what was accepted is stored and answered.
@@ -391,8 +372,8 @@ impl Core {
             }
             self.let_out();
         }
-        if let (Some(storage), Some(machine)) = (self.storage.take(), &mut self.machine) {
-            storage.close(machine.state_mut()).await;
+        if let Some(storage) = self.storage.take() {
+            storage.close(self.machine.state_mut()).await;
         }
     }
 }

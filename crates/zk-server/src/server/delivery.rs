@@ -36,7 +36,6 @@ enum OutgoingItem {
 /// What came of letting things go.
 #[derive(Debug, Default)]
 pub(super) struct Flushed {
-    /// The connections that were cut on the way.
     pub(super) cut: Vec<ConnectionId>,
     /// Those whose client has read all already.
     pub(super) read: Vec<ConnectionId>,
@@ -52,7 +51,6 @@ pub(super) struct Delivery {
     held_bytes_max: usize,
     /// How many records were handed out to be stored.
     records_out: u64,
-    /// How many of them are stored.
     records_stored: u64,
     pub(super) delay: Duration,
     pub(super) is_blackholed: bool,

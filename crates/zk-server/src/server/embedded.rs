@@ -61,7 +61,6 @@ pub struct EmbeddedServer {
     found: Option<Recovered>,
 }
 
-/// The parts a server is made of.
 #[derive(Debug)]
 pub(super) struct ServerParts {
     pub(super) controls: mpsc::UnboundedSender<ServerCommand>,
@@ -70,7 +69,6 @@ pub(super) struct ServerParts {
     pub(super) transport: Transport,
     pub(super) listeners: Vec<BoundListener>,
     pub(super) limits: MemoryLimits,
-    /// How many connections of one address there may be.
     pub(super) connections_per_address_max: Option<NonZeroUsize>,
     pub(super) measures: Arc<ServerMeasures>,
     pub(super) core: JoinHandle<()>,

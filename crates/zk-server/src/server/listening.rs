@@ -26,7 +26,6 @@ pub(super) enum ListenPlan {
     On(Vec<Vec<SocketAddr>>),
 }
 
-/// A socket that listens, and its address.
 pub(super) type BoundListener = (TcpListener, SocketAddr);
 
 impl ListenPlan {
@@ -39,11 +38,8 @@ impl ListenPlan {
     }
 
     /// Makes the sockets, in the order in which they were asked for.
-    ///
-    /// # Errors
-    ///
-    /// Fails if an address cannot be listened on, but for those that the machine does not have while it has another
-    /// one of the same host.
+    /// Fails if an address cannot be listened on, but for those that the machine does not have while it has another one
+    /// of the same host.
     pub(super) async fn bind(self) -> Result<Vec<BoundListener>, ServerError> {
         let hosts = match self {
             Self::Nowhere => Vec::new(),

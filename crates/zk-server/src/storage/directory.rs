@@ -1,12 +1,12 @@
-//! The files of a data directory, and the lock on it.
+//! The files of a data directory, the lock on it, and the rights: the user that runs the server reads it and no other,
+//! since a snapshot has the secret that every session's password is made from.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::storage::error::StorageError;
-use crate::storage::rights;
 
 const LOCK_NAME: &str = "lock";
 const LOG_PREFIX: &str = "log.";
@@ -50,17 +50,14 @@ pub(super) struct Stamp {
 
 impl DataDirectory {
     /// Creates the directory if it does not exist, and locks it. Other users lose the rights that they have on it.
-    ///
-    /// # Errors
-    ///
     /// Fails if it cannot be created, has data of another product, or another server has it.
     pub(super) fn open(path: &Path) -> Result<Self, StorageError> {
-        rights::create_directory(path).map_err(|error| StorageError::io(path, error))?;
+        create_directory(path).map_err(|error| StorageError::io(path, error))?;
         if let Some(found) = apaches_data_in(path).map_err(|error| StorageError::io(path, error))? {
             return Err(StorageError::Apache { path: found });
         }
         let lock_path = path.join(LOCK_NAME);
-        let lock = rights::open_file(&lock_path).map_err(|error| StorageError::io(&lock_path, error))?;
+        let lock = open_file(&lock_path).map_err(|error| StorageError::io(&lock_path, error))?;
         match lock.try_lock() {
             Ok(()) => {
                 let directory = Self { path: path.to_owned(), _lock: lock };
@@ -93,7 +90,7 @@ impl DataDirectory {
         }
         let mut narrowed = 0;
         for path in own {
-            match rights::narrow(&path) {
+            match narrow(&path) {
                 Ok(found) => narrowed += u32::from(found.is_some()),
                 Err(error) => {
                     tracing::warn!("other users have rights on {}, which cannot be taken: {error}", path.display());
@@ -103,7 +100,7 @@ impl DataDirectory {
         if narrowed > 0 {
             tracing::warn!(
                 "other users had rights on {directory}, {narrowed} of the directory and its files: they are taken now; \
-                 if other users can log in here, take what was readable for known to them"
+                 if other users can log in here, assume that they have read it"
             );
         }
         Ok(())
@@ -128,29 +125,17 @@ impl DataDirectory {
     }
 
     /// Gives a whole file its name, for good.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the system does.
     pub(super) fn finish(&self, path: &Path) -> io::Result<()> {
         fs::rename(Self::unfinished(path), path)?;
         self.flush()
     }
 
     /// Has the names of files flushed.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the system does.
     pub(super) fn flush(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 
     /// The files there are. Those of other names are not looked at.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the directory cannot be read.
     pub(super) fn files(&self) -> Result<Files, StorageError> {
         let failed = |error| StorageError::io(&self.path, error);
         let mut files = Files::default();
@@ -234,17 +219,8 @@ fn parts_of(name: &str) -> Option<(&'static str, i64, &'static str)> {
 const BELOW: &str = "version-2";
 /// Files that only its directory below has.
 const EPOCH_NAMES: [&str; 2] = ["acceptedEpoch", "currentEpoch"];
-/// How its snapshots and logs begin, as ours do. A number in hexadecimal follows: without leading zeros, while ours has
-/// 16 digits.
-const PREFIXES: [&str; 2] = ["log.", "snapshot."];
-/// How many digits our numbers have.
-const OUR_DIGITS: usize = 16;
 
 /// Looks for data of Apache ZooKeeper in a directory; returns the first of it.
-///
-/// # Errors
-///
-/// Fails if the directory cannot be read.
 fn apaches_data_in(directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -256,19 +232,57 @@ fn apaches_data_in(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(found.into_iter().min())
 }
 
+/// Its snapshots and logs begin as ours do. A number in hexadecimal follows: without leading zeros, while ours has 16
+/// digits.
 fn is_apaches(name: &str) -> bool {
-    let number = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+    let number = [LOG_PREFIX, SNAPSHOT_PREFIX].iter().find_map(|prefix| name.strip_prefix(prefix));
     let is_numbered = number.is_some_and(|number| {
         let is_hexadecimal = number.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (1..OUR_DIGITS).contains(&number.len()) && is_hexadecimal
+        (1..ZXID_DIGITS).contains(&number.len()) && is_hexadecimal
     });
     name == BELOW || EPOCH_NAMES.contains(&name) || is_numbered
 }
 
+/// The rights of a data directory: all for its user, none for others.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// The rights that other users have, of a file's mode.
+const OTHERS_MASK: u32 = 0o077;
+
+/// Creates a directory for its user alone if it does not exist. Those above it are created with the usual rights.
+fn create_directory(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Creates a file for its user alone, or empties the one there is.
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(path)
+}
+
+/// Opens a file for writing, or creates it for its user alone.
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).mode(FILE_MODE).open(path)
+}
+
+/// Takes the rights that other users have on a file or directory; returns the mode that it had if they had any.
+/// Fails if they cannot be taken, as for a file of another user.
+fn narrow(path: &Path) -> io::Result<Option<u32>> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & OTHERS_MASK == 0 {
+        return Ok(None);
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS_MASK))?;
+    Ok(Some(mode & 0o777))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -282,7 +296,7 @@ mod tests {
         let path = folder.path().join("above").join("data");
         let directory = DataDirectory::open(&path).unwrap();
         assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
-        rights::create_file(&directory.log_path(1)).unwrap();
+        create_file(&directory.log_path(1)).unwrap();
         assert_eq!(mode(&directory.log_path(1)), 0o600);
     }
 

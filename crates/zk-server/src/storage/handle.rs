@@ -46,9 +46,6 @@ impl Storage {
     /// Opens a directory, recovers what it holds, begins a new life of it, and starts the writing thread.
     ///
     /// `first_state` makes the state of a directory that never had one.
-    ///
-    /// # Errors
-    ///
     /// Fails if the directory cannot be used, or what was acknowledged in it is damaged.
     pub(crate) fn open(
         path: &Path,
@@ -94,7 +91,6 @@ impl Storage {
         self.tell(StorageCommand::Append(records));
     }
 
-    /// Whether it is time for a snapshot.
     pub(crate) const fn wants_snapshot(&self) -> bool {
         self.snapshot.is_none() && self.bytes_since_snapshot > SNAPSHOT_AFTER_BYTES
     }
@@ -155,10 +151,6 @@ impl Storage {
     }
 
     /// Reads back what is stored, after records were refused. Events about earlier records do not come any more.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the files cannot be read.
     pub(crate) fn reload(&mut self) -> Result<ServerState, StorageError> {
         let gone = || StorageError::damaged(Path::new("log"), "the writing thread has ended");
         if let Some(snapshot) = self.snapshot.take() {

@@ -17,9 +17,7 @@ const MAGIC_FORMER: &[u8; 8] = b"LKZKLOG1";
 const BEGIN_BYTES: usize = 16;
 /// A length and its checksum.
 pub(super) const MARK_BYTES: usize = 12;
-/// How many places there are for marks.
 pub(super) const MARKS: usize = 2;
-/// The beginning and the marks.
 pub(super) const HEADER_BYTES: usize = BEGIN_BYTES + MARKS * MARK_BYTES;
 /// Length, checksum, and how far the log was flushed.
 const RECORD_HEADER_BYTES: usize = 16;
@@ -33,7 +31,6 @@ const END_BYTES_MAX: usize = END.len() + 8;
 /// What a log was found to hold.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Scan {
-    /// The records, in order.
     pub(super) records: Vec<Bytes>,
     /// Where the last of them ends; what lies behind was never acknowledged.
     pub(super) end: usize,
@@ -100,7 +97,6 @@ pub(super) fn encode_record(buffer: &mut Vec<u8>, payload: &[u8], zxid: i64, off
     buffer.extend_from_slice(payload);
 }
 
-/// How many bytes a record takes.
 pub(super) const fn record_bytes(payload: &[u8]) -> usize {
     RECORD_HEADER_BYTES + payload.len()
 }
@@ -117,9 +113,6 @@ fn as_ending(payload: &[u8]) -> Option<LogEnd> {
 }
 
 /// Reads a log up to where it ends.
-///
-/// # Errors
-///
 /// Fails if something is missing that had been flushed.
 pub(super) fn scan(bytes: &Bytes, zxid: i64) -> Result<Scan, LogDamage> {
     let header = read_header(bytes, zxid).ok_or(LogDamage::Header)?;

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::storage::directory::DataDirectory;
+use crate::storage::directory::{DataDirectory, create_file, open_file};
 use crate::storage::log::{
     HEADER_BYTES, encode_header, encode_mark, encode_record, end_payload, mark_offset, record_bytes,
 };
 use crate::storage::recovery::Unended;
-use crate::storage::rights;
 
 /// How far ahead of the records the file is filled with zeros, in bytes: a flush then has no file size to store.
 pub(super) const AHEAD_BYTES: usize = 1 << 20;
@@ -36,14 +35,11 @@ pub(super) struct Log {
 
 impl Log {
     /// Makes an empty log for good. Until it is whole it has another name.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does; the earlier files are unchanged.
     pub(super) fn create(directory: &DataDirectory, zxid: i64) -> io::Result<Self> {
         let path = directory.log_path(zxid);
         let unfinished = DataDirectory::unfinished(&path);
-        let file = rights::create_file(&unfinished)?;
+        let file = create_file(&unfinished)?;
         let marked = HEADER_BYTES + AHEAD_BYTES;
         let (end, written, filled) = (HEADER_BYTES, HEADER_BYTES, HEADER_BYTES);
         let mut log = Self { file, path: path.clone(), zxid, end, written, filled, marked, marks_count: 0 };
@@ -83,9 +79,6 @@ impl Log {
     }
 
     /// Writes records behind the last; returns where they end. They count once they are flushed.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does: then it must be cut back.
     pub(super) fn write(&mut self, records: &[Bytes]) -> io::Result<usize> {
         let size: usize = records.iter().map(|record| record_bytes(record)).sum();
@@ -104,9 +97,6 @@ impl Log {
     }
 
     /// Has what was written up to `end` flushed; from then on it counts.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does: then it is not known what the disk holds.
     pub(super) fn flush(&mut self, end: usize) -> io::Result<()> {
         self.file.sync_data()?;
@@ -122,10 +112,6 @@ impl Log {
     }
 
     /// Fills the file with zeros up to `ahead` bytes behind the last record.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is no room.
     pub(super) fn fill_ahead(&mut self, ahead: usize) -> io::Result<()> {
         let wanted = self.end + ahead;
         if wanted > self.filled {
@@ -136,9 +122,6 @@ impl Log {
     }
 
     /// Takes back what was written behind the last flushed record. The file stays as long as its mark says.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does: then it is not known what the disk holds.
     pub(super) fn cut_back(&mut self) -> io::Result<()> {
         let written = self.written.min(self.marked);
@@ -153,9 +136,6 @@ impl Log {
 }
 
 /// Ends the log of a server that has ended, now that the next one is made.
-///
-/// # Errors
-///
 /// Fails if the system does; the log can still be read then.
 pub(super) fn end_log(log: &Unended, newest: i64) -> io::Result<()> {
     if log.end == 0 {
@@ -164,7 +144,7 @@ pub(super) fn end_log(log: &Unended, newest: i64) -> io::Result<()> {
     }
     let mut record = Vec::new();
     encode_record(&mut record, &end_payload(log.next.unwrap_or(newest)), log.zxid, log.end, log.end);
-    let file = rights::open_file(&log.path)?;
+    let file = open_file(&log.path)?;
     file.write_all_at(&record, log.end as u64)?;
     file.sync_data()?;
     // What lies behind is not read any more.

@@ -4,7 +4,7 @@
 //! made before its snapshot is. What was there before the newest snapshot is kept once, under names that are not read.
 //! The directory is locked while a server uses it.
 //!
-//! - `directory`: the files and the lock; `rights`: who may read them;
+//! - `directory`: the files, the lock, and who may read them;
 //! - `log`: the form of a log, and how it is read back; `log_file`: the one that is being written;
 //! - `snapshotting`: the form of a snapshot's file, and how one is taken while all goes on;
 //! - `recovery`: from files to a state, and what it found, for the operator;
@@ -16,7 +16,6 @@ mod handle;
 mod log;
 mod log_file;
 mod recovery;
-mod rights;
 mod snapshotting;
 mod writer;
 

@@ -34,7 +34,6 @@ pub(super) struct Unended {
     pub(super) next: Option<i64>,
 }
 
-/// A log that is to be read.
 #[derive(Debug)]
 struct LogSource {
     path: PathBuf,
@@ -45,9 +44,6 @@ struct LogSource {
 /// Reads the state back; `None` from a directory that never had one. Changes no file.
 ///
 /// A torn end of the last log is left out: nothing in it was acknowledged.
-///
-/// # Errors
-///
 /// Fails if anything that was acknowledged is missing or damaged, rather than to go on without it.
 pub(super) fn recover(directory: &DataDirectory, tick: Duration) -> Result<Option<Recovery>, StorageError> {
     let files = directory.files()?;

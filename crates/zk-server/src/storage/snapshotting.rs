@@ -21,9 +21,8 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::machine::ServerState;
 use crate::record::{decode_state, encode_head, encode_node};
-use crate::storage::directory::DataDirectory;
+use crate::storage::directory::{DataDirectory, create_file};
 use crate::storage::error::StorageError;
-use crate::storage::rights;
 use crate::tree::DataTree;
 
 /// How many nodes are looked at in one turn: clients wait some 0.1 ms for them.
@@ -33,7 +32,6 @@ const SLICE_BYTES: usize = 256 << 10;
 /// How many slices wait for the disk, before the next is taken.
 const SLICES_WAITING_MAX: usize = 8;
 
-/// A piece of the file.
 #[derive(Debug)]
 struct SnapshotPiece {
     bytes: Bytes,
@@ -54,9 +52,6 @@ pub(super) struct Snapshotting {
 impl Snapshotting {
     /// Begins a snapshot of the state as it is. Nothing is written before `rolled` says that the log which goes on from
     /// it is made.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system gives no thread.
     pub(super) fn begin(
         directory: Arc<DataDirectory>,
@@ -174,9 +169,6 @@ fn write_slices(
 }
 
 /// Writes a snapshot of the state as it is, at once.
-///
-/// # Errors
-///
 /// Fails if the system does; the earlier files are unchanged.
 pub(super) fn write_at_once(directory: &DataDirectory, state: &mut ServerState) -> io::Result<()> {
     let path = directory.snapshot_path(state.zxid);
@@ -206,7 +198,6 @@ const HEADER_BYTES: usize = 20;
 /// After how many bytes a piece is flushed: the log's flushes wait behind it, so it is a short one.
 const FLUSH_BYTES: usize = 1 << 20;
 
-/// What the form of a snapshot says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum SnapshotForm {
     /// The log that goes on from it was made before it.
@@ -228,13 +219,10 @@ pub(super) struct SnapshotFile {
 
 impl SnapshotFile {
     /// Begins a snapshot that is to have the name `path`.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does; the earlier files are unchanged.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let unfinished = DataDirectory::unfinished(path);
-        let file = rights::create_file(&unfinished)?;
+        let file = create_file(&unfinished)?;
         let checksum = crc32fast::Hasher::new();
         let mut begun = Self { file, unfinished, length: 0, checksum, unflushed_bytes: 0, is_finished: false };
         begun.file.write_all(&[0; HEADER_BYTES])?;
@@ -242,10 +230,6 @@ impl SnapshotFile {
     }
 
     /// Writes the next piece of the state.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the system does.
     pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.file.write_all(piece)?;
         self.checksum.update(piece);
@@ -259,9 +243,6 @@ impl SnapshotFile {
     }
 
     /// Ends the snapshot and gives it its name, for good.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does; the earlier files are unchanged.
     pub(super) fn finish(mut self, directory: &DataDirectory, path: &Path) -> io::Result<()> {
         let checksum = std::mem::take(&mut self.checksum).finalize();
@@ -283,11 +264,6 @@ impl Drop for SnapshotFile {
     }
 }
 
-/// Reads a snapshot.
-///
-/// # Errors
-///
-/// Fails if it cannot be read or is not as it was written.
 pub(super) fn read_snapshot(path: &Path, tick: Duration) -> Result<(ServerState, SnapshotForm), StorageError> {
     let bytes = Bytes::from(fs::read(path).map_err(|error| StorageError::io(path, error))?);
     let form = match bytes.first_chunk() {
@@ -309,9 +285,6 @@ pub(super) fn read_snapshot(path: &Path, tick: Duration) -> Result<(ServerState,
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Cuts a file shorter, flush by flush, and removes it.
-///
-/// # Errors
-///
 /// Fails if the system does; the file is shorter then, or as it was.
 fn remove_piecewise(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;

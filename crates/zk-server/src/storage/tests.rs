@@ -57,6 +57,16 @@ fn transaction(state: &mut ServerState, number: i64) -> TreeTransaction {
     }
 }
 
+/// Stores a transaction, and lets it take effect; returns how long its record is in the log.
+async fn store(storage: &mut Storage, state: &mut ServerState, transaction: &TreeTransaction) -> usize {
+    let record = encode_transaction(transaction);
+    let bytes = record_bytes(&record);
+    storage.append(vec![record]);
+    assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
+    state.replay(transaction).unwrap();
+    bytes
+}
+
 /// A directory whose server was killed after some records, each of them flushed.
 async fn written(folder: &Path) -> Written {
     let (mut storage, mut state) = open(folder).unwrap();
@@ -64,11 +74,8 @@ async fn written(folder: &Path) -> Written {
     let mut written = Written { states: vec![nodes_of(&state)], log, record_ends: vec![HEADER_BYTES] };
     for number in 0..RECORDS {
         let transaction = transaction(&mut state, number);
-        let record = encode_transaction(&transaction);
-        written.record_ends.push(written.record_ends.last().unwrap() + record_bytes(&record));
-        storage.append(vec![record]);
-        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
-        state.replay(&transaction).unwrap();
+        let bytes = store(&mut storage, &mut state, &transaction).await;
+        written.record_ends.push(written.record_ends.last().unwrap() + bytes);
         written.states.push(nodes_of(&state));
     }
     drop(storage);
@@ -113,14 +120,10 @@ fn found(folder: &Path) -> Result<(ServerState, Recovered), StorageError> {
 
 /// The file that is reported as damaged, and the whole sentence.
 fn damage(folder: &Path) -> (PathBuf, String) {
-    match recovered(folder) {
-        Err(error @ StorageError::Damaged { .. }) => {
-            let text = error.to_string();
-            let StorageError::Damaged { path, .. } = error else { unreachable!() };
-            (path, text)
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = recovered(folder).unwrap_err();
+    let text = error.to_string();
+    let StorageError::Damaged { path, .. } = error else { panic!("{text}") };
+    (path, text)
 }
 
 /// The state but for the number of the latest transaction, which each start moves ahead.
@@ -128,11 +131,12 @@ fn nodes_of(state: &ServerState) -> Bytes {
     encode_state(state).slice(8..)
 }
 
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+fn copy(from: &Path) -> tempfile::TempDir {
+    let copied = tempfile::tempdir().unwrap();
+    for name in names(from) {
+        fs::copy(from.join(&name), copied.path().join(&name)).unwrap();
     }
+    copied
 }
 
 #[tokio::test]
@@ -141,8 +145,7 @@ async fn a_log_cut_at_any_byte_is_refused_with_the_cure_and_read_up_to_there_on_
     let written = written(folder.path()).await;
     let whole_length = fs::read(&written.log).unwrap().len();
     for length in 0..whole_length {
-        let copied = tempfile::tempdir().unwrap();
-        copy(folder.path(), copied.path());
+        let copied = copy(folder.path());
         let log = copied.path().join(written.log.file_name().unwrap());
         fs::File::options().write(true).open(&log).unwrap().set_len(length as u64).unwrap();
         let (path, text) = damage(copied.path());
@@ -171,11 +174,7 @@ async fn of_a_log_with_300_acknowledged_writes_no_cut_goes_unnoticed() {
     for number in 0..300 {
         let mut transaction = transaction(&mut state, number);
         transaction.changes[1] = TreeChange::SetData { path: "/".into(), data: Some(vec![7; 8_000].into()) };
-        let record = encode_transaction(&transaction);
-        ends.push(ends.last().unwrap() + record_bytes(&record));
-        storage.append(vec![record]);
-        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
-        state.replay(&transaction).unwrap();
+        ends.push(ends.last().unwrap() + store(&mut storage, &mut state, &transaction).await);
         if [0, 140, 299].contains(&number) {
             let bytes = Bytes::from(fs::read(&log).unwrap());
             let around = ends.iter().rev().step_by(9).flat_map(|end| [end - 1, *end, end + 1]);
@@ -247,17 +246,9 @@ async fn two_generations(folder: &Path) -> ServerState {
     let (mut storage, mut state) = open(folder).unwrap();
     for number in 0..4 {
         let transaction = transaction(&mut state, number);
-        storage.append(vec![encode_transaction(&transaction)]);
-        state.replay(&transaction).unwrap();
+        store(&mut storage, &mut state, &transaction).await;
         if number == 1 {
             storage.finish_snapshot(&mut state).await;
-        }
-    }
-    let mut stored = 0;
-    while stored < 4 {
-        match storage.next_event().await {
-            StorageEvent::Stored(count) => stored += count,
-            other => panic!("{other:?}"),
         }
     }
     drop(storage);
@@ -265,9 +256,8 @@ async fn two_generations(folder: &Path) -> ServerState {
     state
 }
 
-/// Does what the message about a damaged snapshot says.
+/// Gives the files of before the newest snapshot their names back, as the message about a damaged snapshot says.
 fn go_back_to_the_previous(folder: &Path) {
-    fs::remove_file(file(folder, "snapshot.")).unwrap();
     for name in names(folder) {
         if let Some(whole) = name.strip_suffix(".previous") {
             fs::rename(folder.join(&name), folder.join(whole)).unwrap();
@@ -283,7 +273,7 @@ async fn a_damaged_snapshot_is_refused_and_the_previous_one_with_the_logs_gives_
         let state = two_generations(folder.path()).await;
         if lives == 2 {
             drop(open(folder.path()).unwrap());
-            reopen_until_free(folder.path());
+            wait_until_free(folder.path());
         }
         let snapshot = file(folder.path(), "snapshot.");
         fs::write(&snapshot, "spoilt").unwrap();
@@ -292,6 +282,7 @@ async fn a_damaged_snapshot_is_refused_and_the_previous_one_with_the_logs_gives_
         for name in names(folder.path()).iter().filter(|name| name.ends_with(".previous")) {
             assert!(text.contains(name), "{text} does not name {name}");
         }
+        fs::remove_file(snapshot).unwrap();
         go_back_to_the_previous(folder.path());
         assert_eq!(nodes_of(&recovered(folder.path()).unwrap()), nodes_of(&state), "lives: {lives}");
         drop(open(folder.path()).unwrap());
@@ -309,19 +300,14 @@ async fn the_previous_snapshot_is_not_used_unasked() {
     fs::remove_file(file(folder.path(), "log.")).unwrap();
     damage(folder.path());
     // The log of before says which one follows it.
-    let log = names(folder.path()).into_iter().find(|name| name.starts_with("log."));
-    assert!(log.is_some());
-    for name in names(folder.path()) {
-        if let Some(whole) = name.strip_suffix(".previous") {
-            fs::rename(folder.path().join(&name), folder.path().join(whole)).unwrap();
-        }
-    }
+    assert!(names(folder.path()).iter().any(|name| name.starts_with("log.")));
+    go_back_to_the_previous(folder.path());
     let (_, text) = damage(folder.path());
     assert!(text.contains("it is missing"), "{text}");
 }
 
 /// Waits until the thread of a storage that was dropped has released the directory.
-fn reopen_until_free(folder: &Path) {
+fn wait_until_free(folder: &Path) {
     while matches!(DataDirectory::open(folder), Err(StorageError::InUse { .. })) {
         std::thread::yield_now();
     }
@@ -329,19 +315,14 @@ fn reopen_until_free(folder: &Path) {
 
 /// What a start finds once the previous storage's thread has released the directory.
 fn found_again(folder: &Path) -> (ServerState, Recovered) {
-    reopen_until_free(folder);
+    wait_until_free(folder);
     found(folder).unwrap()
 }
 
 /// Opens again once the previous storage's thread has released the directory.
 fn reopen(folder: &Path) -> ServerState {
-    loop {
-        match open(folder) {
-            Ok((_, state)) => return state,
-            Err(StorageError::InUse { .. }) => std::thread::yield_now(),
-            Err(error) => panic!("{error}"),
-        }
-    }
+    wait_until_free(folder);
+    open(folder).unwrap().1
 }
 
 #[tokio::test]
@@ -353,8 +334,7 @@ async fn a_flipped_bit_is_refused_by_name_or_costs_the_last_record_alone() {
     let marks = mark_offset(0)..HEADER_BYTES;
     let (mut refused, mut cut) = (0, 0);
     for at in 0..end {
-        let copied = tempfile::tempdir().unwrap();
-        copy(folder.path(), copied.path());
+        let copied = copy(folder.path());
         let log = copied.path().join(written.log.file_name().unwrap());
         let mut bytes = fs::read(&log).unwrap();
         bytes[at] ^= 1 << (at % 8);
@@ -401,13 +381,6 @@ async fn a_snapshot_makes_earlier_files_superfluous_and_can_be_interrupted() {
     assert_eq!(nodes_of(&again), nodes_of(&state));
 }
 
-#[test]
-fn a_log_without_its_snapshot_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("log.0000000000000001"), [0; 16]).unwrap();
-    assert!(matches!(open(folder.path()), Err(StorageError::Damaged { .. })));
-}
-
 /// What a copying thread found: how much was acknowledged when it began, and the copy.
 fn copies_under_way(folder: &Path, acknowledged: &AtomicU64, count: usize) -> Vec<(u64, tempfile::TempDir)> {
     let copy = |_| loop {
@@ -435,9 +408,7 @@ async fn a_copy_that_was_made_while_the_server_wrote_has_all_of_before_or_is_ref
     let mut number = 0;
     while !copying.is_finished() {
         let transaction = transaction(&mut state, number);
-        storage.append(vec![encode_transaction(&transaction)]);
-        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
-        state.replay(&transaction).unwrap();
+        store(&mut storage, &mut state, &transaction).await;
         acknowledged.fetch_add(1, Ordering::SeqCst);
         if number % 40 == 0 {
             storage.finish_snapshot(&mut state).await;
@@ -462,26 +433,17 @@ async fn a_server_that_dies_at_any_point_of_a_snapshot_loses_nothing() {
     for changes in [0, 1, 3, 7, 20, 1_000] {
         let folder = tempfile::tempdir().unwrap();
         let (mut storage, mut state) = open(folder.path()).unwrap();
-        let mut number = 0;
-        let mut next = async |storage: &mut Storage, state: &mut ServerState| {
-            let transaction = transaction(state, number);
-            number += 1;
-            storage.append(vec![encode_transaction(&transaction)]);
-            assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
-            state.replay(&transaction).unwrap();
-        };
         let many = TreeTransaction {
             zxid: state.zxid + 1,
             time_ms: WALL_MS,
             changes: (0..SLICED_NODES).map(|at| transaction(&mut state, -1 - at).changes.remove(0)).collect(),
         };
-        storage.append(vec![encode_transaction(&many)]);
-        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
-        state.replay(&many).unwrap();
+        store(&mut storage, &mut state, &many).await;
         let begun_at = state.zxid;
         storage.begin_snapshot(&mut state);
-        for _ in 0..changes {
-            next(&mut storage, &mut state).await;
+        for number in 0..changes {
+            let transaction = transaction(&mut state, number);
+            store(&mut storage, &mut state, &transaction).await;
             storage.go_on(&mut state);
         }
         drop(storage);

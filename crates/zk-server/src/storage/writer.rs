@@ -50,7 +50,6 @@ pub(crate) enum StorageEvent {
         /// The file, and the system's error.
         reason: String,
     },
-    /// There is room again.
     Room,
     /// The directory was removed or replaced: some could not be stored for good, and no more will be.
     Gone {
@@ -89,9 +88,6 @@ struct Untrustworthy(io::Error);
 
 impl LogWriter {
     /// Begins a life: a snapshot of the state, and an empty log after it. The logs of before are ended.
-    ///
-    /// # Errors
-    ///
     /// Fails if the system does; the directory can still be recovered then.
     pub(super) fn begin(
         directory: Arc<DataDirectory>,

@@ -41,7 +41,6 @@ pub(crate) enum ChangeError {
     Missing,
     /// There is such a node already.
     Exists,
-    /// The node has children.
     HasChildren,
 }
 
@@ -123,16 +122,11 @@ impl DataTree {
         (!self.nodes.contains_key(ROOT)).then(|| ROOT.into())
     }
 
-    /// The one shared copy of an access list.
     pub(crate) fn share_access(&mut self, list: Vec<Acl>) -> AccessList {
         self.access_lists.share(list)
     }
 
     /// Makes one change. Nothing is changed if it fails.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the change does not fit the tree.
     pub(crate) fn apply(&mut self, change: &TreeChange, zxid: i64, time_ms: i64) -> Result<Undo, ChangeError> {
         match change {
             TreeChange::Create { path, data, access, owner } => {
@@ -256,7 +250,6 @@ impl DataTree {
         !(self.containers.is_empty() && self.ttls.is_empty())
     }
 
-    /// All nodes, by path.
     #[cfg(test)]
     pub(crate) fn sorted(&self) -> Vec<(&str, &TreeNode)> {
         let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, &**node)).collect();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{Acl, Stat};
 
-/// The owner field of a container.
 const CONTAINER_OWNER: i64 = i64::MIN;
 /// The high byte that marks extended types, of which time to live is the only one.
 const EXTENDED_MASK: i64 = 0xff << 56;
@@ -21,7 +20,6 @@ pub(crate) const TTL_MS_MAX: i64 = (1 << 40) - 1;
 pub(crate) enum NodeOwner {
     /// On nothing: it lives until it is deleted.
     Nothing,
-    /// On the session with this id.
     Session(i64),
     /// On its children.
     Container,
@@ -45,7 +43,6 @@ pub(crate) struct NodeRecord {
     pub(crate) owner: NodeOwner,
 }
 
-/// A node.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeNode {
     pub(crate) data: Option<Bytes>,
@@ -58,7 +55,6 @@ pub(crate) struct TreeNode {
 pub(crate) type NodeMap = HashMap<Box<str>, Box<TreeNode>>;
 
 impl NodeOwner {
-    /// The field as it is stored.
     pub(crate) const fn to_field(self) -> i64 {
         match self {
             Self::Nothing => 0,
@@ -199,7 +195,6 @@ impl Default for AccessLists {
 }
 
 impl AccessLists {
-    /// The one shared copy of a list.
     pub(crate) fn share(&mut self, list: Vec<Acl>) -> AccessList {
         if let Some(shared) = self.lists.get(list.as_slice()) {
             return Arc::clone(shared);

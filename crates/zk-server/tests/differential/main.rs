@@ -5,8 +5,6 @@
 //! what went before it and its seed, which `LOCKKEEPER_SEED` repeats.
 
 mod client;
-mod normal;
-mod random;
 mod run;
 mod script;
 

@@ -1,12 +1,10 @@
-//! The script of the clients, made from a seed only.
+//! The script of the clients, made from a seed only, and the numbers that look random and repeat with it.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{
     Acl, AddWatchMode, Auth, Create, CreateMode, MultiOperation, MultiReadOperation, Permissions, SetWatches,
     WatcherKind, ZkRequest,
 };
-
-use crate::random::Random;
 
 /// How many clients there are besides the observer.
 pub(crate) const CLIENTS: usize = 3;
@@ -298,4 +296,35 @@ fn set_watches(random: &mut Random) -> SetWatches {
 
 fn watcher_kind(random: &mut Random) -> WatcherKind {
     random.pick(&[WatcherKind::Children, WatcherKind::Data, WatcherKind::Any])
+}
+
+/// SplitMix64: a counter, well mixed.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// Whether something happens that happens `percent` times of a hundred.
+    pub(crate) fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
 }

@@ -16,7 +16,6 @@ use lockkeeper_zk_proto::time::Timestamp;
 use crate::machine::{ClockReading, CloseReason, Input, MachineSettings, Output, Seed, ServerMachine};
 use crate::session::ConnectionId;
 
-/// The longest frame.
 pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;
 /// The session timeout asked for.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -165,7 +164,6 @@ impl Service {
         (header, decode_reply_body(header, opcode, &mut reader).unwrap())
     }
 
-    /// The events that have come.
     pub(super) fn events(&mut self, peer: &Peer) -> Vec<(WatchEventKind, String)> {
         let mut events = Vec::new();
         while let Some(frame) = self.frame(peer.connection) {

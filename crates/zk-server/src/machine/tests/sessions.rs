@@ -117,10 +117,7 @@ fn a_restart_keeps_nodes_and_sessions_and_counts_on() {
     service.ask(&peer, create_ephemeral("/mine")).unwrap();
     service.pass(Duration::from_secs(9));
     let (zxid, moment) = (service.machine.zxid(), service.moment);
-    let settings = crate::machine::MachineSettings::default();
-    let fresh = crate::machine::Seed { secret: [0; 32], wall_ms: moment.wall_ms };
-    let machine = std::mem::replace(&mut service.machine, crate::machine::ServerMachine::new(settings, fresh, moment));
-    service.machine = machine.restarted(moment);
+    service.machine.restart(moment);
     assert!(service.machine.zxid() > zxid);
     // The timeout begins anew: clients could not reach the server meanwhile.
     service.pass(Duration::from_secs(9));

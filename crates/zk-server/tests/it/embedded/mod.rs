@@ -1,8 +1,6 @@
 //! The server as its users see it: over sockets and in memory, with its faults, and on disk.
 
 mod disk;
-mod faults;
-mod measures;
 mod sockets;
 #[cfg(feature = "tls")]
 mod tls;

@@ -5,11 +5,9 @@
 //! replayed.
 //!
 //! - `mutation`: the corpus, and how it is changed;
-//! - `service`: a machine with a good client beside the bad one; `streams` and `requests` are the targets on it;
+//! - `service`: a machine with a good client beside the bad one, and the two targets on it: streams and requests;
 //! - `directories`: the target that loads snapshots and logs.
 
 mod directories;
 mod mutation;
-mod requests;
 mod service;
-mod streams;
