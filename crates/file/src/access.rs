@@ -57,7 +57,7 @@ pub(crate) struct DirectoryAccess {
     group_rights: u16,
     other_rights: u16,
     /// Whether what this process makes needs more than its mode at creation.
-    is_shared: bool,
+    pub(crate) is_shared: bool,
 }
 
 impl DirectoryAccess {
@@ -84,11 +84,6 @@ impl DirectoryAccess {
         let are_all = rights(0) & WRITE != 0;
         let is_shared = are_all || !groups.is_empty() || users.iter().any(|&user| user != me);
         Self { owner: st_uid, users, groups, are_all, group_rights, other_rights: rights(0), is_shared }
-    }
-
-    /// Whether what is made has to be opened to others.
-    pub(crate) const fn is_shared(&self) -> bool {
-        self.is_shared
     }
 
     /// Whether it is one user's alone, whom what is made belongs to from the start.
@@ -289,6 +284,6 @@ mod tests {
 
     #[test]
     fn what_root_makes_in_a_users_directory_is_opened_to_that_user() {
-        assert!(within(0o700, &[], 0).is_shared() && !within(0o700, &[], OWNER).is_shared());
+        assert!(within(0o700, &[], 0).is_shared && !within(0o700, &[], OWNER).is_shared);
     }
 }

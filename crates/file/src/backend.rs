@@ -111,7 +111,7 @@ impl FileBackend {
 
     /// The locks that have a directory, in no order.
     fn locks(&self) -> Result<Vec<(QueueName, PathBuf)>> {
-        let entries = match fs::read_dir(self.base.queues()) {
+        let entries = match fs::read_dir(&self.base.queues) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.cannot_list(errno_of(&error))),
@@ -120,24 +120,24 @@ impl FileBackend {
         for entry in entries {
             let file_name = entry.map_err(|error| self.cannot_list(errno_of(&error)))?.file_name();
             let Some(encoded) = file_name.to_str() else { continue };
-            let Some(name) = directory::name_of(self.base.queues(), encoded) else { continue };
-            locks.push((name, self.base.queues().join(encoded)));
+            let Some(name) = directory::name_of(&self.base.queues, encoded) else { continue };
+            locks.push((name, self.base.queues.join(encoded)));
         }
         Ok(locks)
     }
 
     fn cannot_list(&self, errno: Errno) -> Error {
-        failed(Operation::Inspect, "list the directory", self.base.queues(), errno)
+        failed(Operation::Inspect, "list the directory", &self.base.queues, errno)
     }
 
     /// Removes what it finds dead, and what a process that died was preparing.
     fn sweep(&self) {
         self.base.tidy();
-        let entries = fs::read_dir(self.base.queues()).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.base.queues).into_iter().flatten().flatten();
         for encoded in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
-            shared_files::remove_temporary(self.base.queues(), &encoded);
-            let path = self.base.queues().join(&encoded);
-            let is_to_be_tidied = match directory::name_of(self.base.queues(), &encoded) {
+            shared_files::remove_temporary(&self.base.queues, &encoded);
+            let path = self.base.queues.join(&encoded);
+            let is_to_be_tidied = match directory::name_of(&self.base.queues, &encoded) {
                 Some(_) => self.is_to_be_tidied(&path).unwrap_or(false),
                 // Its maker died before it had its name.
                 None => QueueName::is_digest(&encoded),
@@ -161,7 +161,7 @@ impl FileBackend {
 
     /// Lists the dead contenders, and the directories of locks that no client uses.
     fn left(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
-        let now_unix = self.base.clock().unix_time();
+        let now_unix = self.base.clock.unix_time();
         let mut left = Vec::new();
         for (name, path) in self.locks()? {
             let fail = |errno| self.cannot_list(errno);
@@ -194,7 +194,7 @@ impl FileBackend {
 
 impl Backend for FileBackend {
     fn service(&self) -> String {
-        ServiceUrl::of_path("file", &self.base.path().to_string_lossy()).to_string()
+        ServiceUrl::of_path("file", &self.base.path.to_string_lossy()).to_string()
     }
 
     fn capabilities(&self) -> &Capabilities {

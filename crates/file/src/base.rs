@@ -24,9 +24,11 @@ const NOT_LOCAL: Errno = Errno::OPNOTSUPP;
 /// A base directory that was found fit to carry locks.
 #[derive(Debug)]
 pub(crate) struct Base {
-    path: PathBuf,
-    queues: PathBuf,
-    clock: Arc<dyn Clock>,
+    /// Absolute.
+    pub(crate) path: PathBuf,
+    /// Where the queues' directories lie.
+    pub(crate) queues: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Base {
@@ -46,20 +48,6 @@ impl Base {
         })?;
         filesystem::require_local(stands)?;
         Ok(base)
-    }
-
-    /// Returns the directory's absolute path.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns where the queues' directories lie.
-    pub(crate) fn queues(&self) -> &Path {
-        &self.queues
-    }
-
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
     }
 
     /// Finds the directory, or the one above it in which it can be made.
@@ -235,6 +223,6 @@ mod tests {
         base.open_shared_file("counter").unwrap();
         let mode = |path: &str| fs::metadata(directory.path().join(path)).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode("queues"), mode("queues/q"), mode("counter")), (0o2775, 0o2775, 0o660));
-        assert_eq!(fs::read_dir(base.queues()).unwrap().count(), 1, "a temporary name was left");
+        assert_eq!(fs::read_dir(&base.queues).unwrap().count(), 1, "a temporary name was left");
     }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn until<T>(
         }
         tokio::select! {
             biased;
-            reason = session.bond().lost() => return Err(lost(reason, Operation::Wait)),
+            reason = session.bond.lost() => return Err(lost(reason, Operation::Wait)),
             outcome = attention.change() => outcome.map_err(|errno| attention.failed(errno))?,
         }
     }
@@ -72,7 +72,7 @@ impl WaiterWatches<'_> {
             return Ok(());
         }
         let places = self.places();
-        let path = self.session.base().queue_path(self.queue);
+        let path = self.session.base.queue_path(self.queue);
         let path = path.to_string_lossy();
         let lock = self.watch(&path, WatchTopic::Lock)?;
         // The flock's file is made first and removed last, so a removal of the directory is reported from now on.
@@ -80,7 +80,7 @@ impl WaiterWatches<'_> {
             self.watched = Some(WatchedDirectory { lock, queues: None, places });
             return Ok(());
         }
-        let queues = self.watch(&self.session.base().queues().to_string_lossy(), WatchTopic::Queues)?;
+        let queues = self.watch(&self.session.base.queues.to_string_lossy(), WatchTopic::Queues)?;
         // It may have been made before we watched for that.
         let lock = self.watch(&path, WatchTopic::Lock)?;
         self.watched = Some(WatchedDirectory { lock, queues, places });
@@ -89,8 +89,8 @@ impl WaiterWatches<'_> {
 
     /// Looks at what the paths of the lock's directory and of all locks lead to.
     fn places(&self) -> [PathIdentity; 2] {
-        let base = self.session.base();
-        [PathIdentity::of(&base.queue_path(self.queue)), PathIdentity::of(base.queues())]
+        let base = &self.session.base;
+        [PathIdentity::of(&base.queue_path(self.queue)), PathIdentity::of(&base.queues)]
     }
 
     fn watch(&self, path: &str, topic: WatchTopic) -> Result<Option<FileWatch>, Errno> {
@@ -145,7 +145,7 @@ impl WaiterWatches<'_> {
     }
 
     fn failed(&self, errno: Errno) -> lockkeeper_core::Error {
-        failed(Operation::Wait, "watch the directory", &self.session.base().queue_path(self.queue), errno)
+        failed(Operation::Wait, "watch the directory", &self.session.base.queue_path(self.queue), errno)
     }
 }
 
@@ -163,7 +163,7 @@ fn poll_suspects(
     context: &mut Context<'_>,
 ) -> Poll<()> {
     let before = suspects.len();
-    suspects.retain(|suspect| suspect.poll(session.looker(), context).is_pending());
+    suspects.retain(|suspect| suspect.poll(&session.looker, context).is_pending());
     if suspects.len() < before { Poll::Ready(()) } else { Poll::Pending }
 }
 

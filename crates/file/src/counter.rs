@@ -62,7 +62,7 @@ pub(crate) struct Counter {
 impl Counter {
     /// Prepares to count; nothing is opened yet.
     pub(crate) fn new(base: Arc<Base>, boot: BootId) -> Self {
-        let path = base.path().join(FILE_NAME);
+        let path = base.path.join(FILE_NAME);
         Self { base, path, boot, file: None }
     }
 
@@ -116,7 +116,7 @@ impl Counter {
                 None => self.file = None,
             }
         }
-        let message = format!("the counter in {} is deleted again and again", self.base.path().display());
+        let message = format!("the counter in {} is deleted again and again", self.base.path.display());
         Err(Error::transient(ErrorKind::Backend, Operation::Join, message))
     }
 }
@@ -135,7 +135,7 @@ fn take(
     let mut content = [0; RECORD_BYTES + 1];
     let length = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut content, 0)).map_err(read)?;
     let current = CounterRecord::parse(&content[..length]).map_err(|_| damaged(path))?;
-    let taken = record::take(current, boot, floor, base.clock().unix_time()).map_err(|_| exhausted(path))?;
+    let taken = record::take(current, boot, floor, base.clock.unix_time()).map_err(|_| exhausted(path))?;
     if taken.needs_flush {
         if matches!(patience, Patience::Now) {
             return Ok(Numbering::Busy);

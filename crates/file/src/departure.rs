@@ -125,7 +125,7 @@ impl ContenderAhead {
                 };
                 let departure = tokio::select! {
                     biased;
-                    reason = session.bond().lost() => Err(lost(reason, Operation::Wait)),
+                    reason = session.bond.lost() => Err(lost(reason, Operation::Wait)),
                     outcome = ahead.let_go(&session) => outcome.map(|()| Departure::Gone),
                     outcome = mine => outcome.map(|()| Departure::Recheck),
                     () = site.replaced(watches.clock()) => Ok(Departure::Recheck),
@@ -141,7 +141,7 @@ impl ContenderAhead {
 
 /// Opens the directory of a queue; `None` if it is gone.
 fn open_site(session: &FileSessionState, queue: &QueueName) -> Result<Option<Arc<LockSite>>> {
-    let path = session.base().queue_path(queue);
+    let path = session.base.queue_path(queue);
     match LockSite::open(path.clone()) {
         Ok(site) => Ok(Some(Arc::new(site))),
         Err(Errno::NOENT) => Ok(None),
@@ -169,7 +169,7 @@ fn thawed(
     let Some(directory) = session.open_directory(queue, Operation::Wait)? else {
         return Ok(Some(Departure::Gone));
     };
-    let path = session.base().queue_path(queue);
+    let path = session.base.queue_path(queue);
     match frozen::look_at(&directory, ahead).map_err(|errno| failed(Operation::Wait, "look into", &path, errno))? {
         Some(ContenderState::Alive) => {
             let is_gone = |mine: &ContenderId| {
@@ -195,13 +195,13 @@ fn removed(session: &FileSessionState, queue: &QueueName, ahead: &EntryName) -> 
     match rustix::fs::statat(&directory, ahead.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Ok(None),
         Err(Errno::NOENT) => Ok(Some(Departure::Gone)),
-        Err(errno) => Err(failed(Operation::Wait, "look into", &session.base().queue_path(queue), errno)),
+        Err(errno) => Err(failed(Operation::Wait, "look into", &session.base.queue_path(queue), errno)),
     }
 }
 
 /// Looks at the contender ahead, and removes it if it is dead or broken.
 fn still_there(session: &FileSessionState, reader: impl AsFd, path: &Path) -> Result<bool, Errno> {
-    match session.looker().look(reader.as_fd())? {
+    match session.looker.look(reader.as_fd())? {
         ContenderState::Alive => Ok(true),
         ContenderState::Left => Ok(false),
         ContenderState::Dead | ContenderState::Broken => {
@@ -215,7 +215,7 @@ fn still_there(session: &FileSessionState, reader: impl AsFd, path: &Path) -> Re
 impl WatchedPipe {
     /// Opens a contender's pipe; `None` if it is gone.
     fn open(session: &FileSessionState, queue: &QueueName, contender: &ContenderId) -> Result<Option<Self>> {
-        let path = session.base().queue_path(queue).join(contender.as_str());
+        let path = session.base.queue_path(queue).join(contender.as_str());
         let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
         let reader = match open_reader(CWD, &path) {
             Err(Errno::NOENT) => return Ok(None),

@@ -173,7 +173,7 @@ impl QueueDirectory {
     /// Opens a queue's directory, and makes it if it is missing.
     pub(crate) fn open(base: &Base, queue: &QueueName) -> Result<Self, Errno> {
         let encoded = queue.encoded();
-        let path = base.queues().join(&encoded);
+        let path = base.queues.join(&encoded);
         for _ in 0..TRIES_MAX {
             let site = match LockSite::open(path.clone()) {
                 Ok(site) => site,
@@ -386,7 +386,7 @@ mod tests {
         assert!(queue.is_digested());
         let mut opened = QueueDirectory::open(&base, &queue).unwrap();
         assert!(matches!(opened.lock(Patience::Now), Ok(Locked::Ours)));
-        assert_eq!(name_of(base.queues(), &queue.encoded()), Some(queue));
+        assert_eq!(name_of(&base.queues, &queue.encoded()), Some(queue));
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) fn join(session: &Arc<FileSessionState>, gate: &Arc<QueueGate>, joini
     if !joining.needs_disk()
         && let Some(slot) = turn.directory()
     {
-        let attempt = attempt(session.base(), gate.lock(), slot, Operation::Join, Patience::Now, |directory| {
-            joining.join(session, directory, session.counter(), Patience::Now)
+        let attempt = attempt(&session.base, gate.lock(), slot, Operation::Join, Patience::Now, |directory| {
+            joining.join(session, directory, &session.counter, Patience::Now)
         });
         if let Some(outcome) = conclude(attempt, Operation::Join) {
             return Course::Done(outcome);
@@ -122,8 +122,8 @@ fn help(session: &FileSessionState, mut gate: Arc<QueueGate>) {
 
 /// Does what waits at a gate, until there is nothing left.
 fn serve(session: &FileSessionState, gate: &QueueGate, counter: &Mutex<Counter>) {
-    let patience = Patience::Unbounded(gate.held_up());
-    let (base, lock, looker) = (session.base(), gate.lock(), session.looker());
+    let patience = Patience::Unbounded(&gate.held_up);
+    let (base, lock, looker) = (&session.base, gate.lock(), &session.looker);
     let mut directory = gate.take_directory();
     let mut next = gate.next_pending(looker, &mut directory);
     while let Some(pending) = next {

@@ -83,7 +83,7 @@ impl Following {
                     if !telling.tell(FollowEvent::Lost(error)).await || !is_passing {
                         return;
                     }
-                    let clock = self.base.clock();
+                    let clock = &self.base.clock;
                     clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
                 }
             }
@@ -92,9 +92,9 @@ impl Following {
 
     /// Tells of all locks, and then of changes, until all must be told anew.
     async fn round(&self, telling: &EventSender) -> Result<RoundEnd> {
-        let clock = self.base.clock().clone();
+        let clock = self.base.clock.clone();
         // Before anything is watched, so that a directory that comes meanwhile is another one.
-        let place = PathIdentity::of(self.base.queues());
+        let place = PathIdentity::of(&self.base.queues);
         let mut round = FollowRound::begin(self)?;
         if !telling.until_taken().await {
             return Ok(RoundEnd::Unread);
@@ -109,7 +109,7 @@ impl Following {
                 () = round.inotify.readable() => {
                     let FollowRound { inotify, table, .. } = &mut round;
                     let read = inotify.read(|descriptor, events, name| table.note(descriptor, events, name));
-                    read.map_err(|errno| self.failed(self.base.queues(), errno))?;
+                    read.map_err(|errno| self.failed(&self.base.queues, errno))?;
                 }
                 (lock, ending) = poll_fn(|context| round.known.poll_ended(context)) => {
                     round.table.touch(&lock, ending.name.as_str());
@@ -121,7 +121,7 @@ impl Following {
                     }
                 }
                 () = clock.sleep_until(look_at) => {
-                    if PathIdentity::of(self.base.queues()) != place {
+                    if PathIdentity::of(&self.base.queues) != place {
                         return Ok(RoundEnd::Anew);
                     }
                     round.look_around().await?;
@@ -170,10 +170,10 @@ impl<'a> FollowRound<'a> {
         let Following { base, looker, scope, .. } = following;
         let (inotify, mut table) = (Inotify::open(), FollowWatches::default());
         let known = FollowedLocks::new(base.clone(), looker.clone(), scope.clone());
-        let now = base.clock().now();
+        let now = base.clock.now();
         let mut hears_of_locks = false;
         if following.watches_max > 0 {
-            for (path, subject) in [(base.path(), FollowSubject::Base), (base.queues(), FollowSubject::Queues)] {
+            for (path, subject) in [(&base.path, FollowSubject::Base), (&base.queues, FollowSubject::Queues)] {
                 if let Ok(descriptor) = inotify.watch(path, flags(&subject)) {
                     hears_of_locks = subject == FollowSubject::Queues;
                     table.watch(descriptor, subject);
@@ -198,14 +198,14 @@ impl<'a> FollowRound<'a> {
     /// Has the locks looked at that are not known.
     fn find_locks(&mut self) -> Result<()> {
         let found = self.known.directories();
-        let found = found.map_err(|errno| self.following.failed(self.following.base.queues(), errno))?;
+        let found = found.map_err(|errno| self.following.failed(&self.following.base.queues, errno))?;
         let known: BTreeSet<_> = self.known.locks().map(str::to_owned).collect();
         found.iter().filter(|lock| !known.contains(*lock)).for_each(|lock| self.table.touch_all(lock));
         Ok(())
     }
 
     async fn look_at_due(&mut self) -> Result<Vec<LockSnapshot>> {
-        let clock = self.following.base.clock().clone();
+        let clock = self.following.base.clock.clone();
         let mut changed = Vec::new();
         let mut looks = 0;
         while let Some((lock, mut due)) = self.table.next() {
@@ -244,7 +244,7 @@ impl<'a> FollowRound<'a> {
 
     /// Has the locks looked at whose time has come: once more, or since nothing is reported of them.
     async fn look_around(&mut self) -> Result<()> {
-        let clock = self.following.base.clock().clone();
+        let clock = self.following.base.clock.clone();
         let now = clock.now();
         let table = &mut self.table;
         self.again.retain(|lock, at| {
@@ -311,7 +311,7 @@ mod tests {
         base.make_queue(lock).unwrap();
         let entry = Entry::new(Ticket::from_bits(number.into()), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
         let position = EntryPosition::tail(FencingToken::new(number, 0).unwrap());
-        let path = base.queues().join(lock).join(EntryName::compose(position, Part::Line, &entry).as_str());
+        let path = base.queues.join(lock).join(EntryName::compose(position, Part::Line, &entry).as_str());
         rustix::fs::mkfifoat(CWD, &path, rustix::fs::Mode::RWXU).unwrap();
         rustix::fs::open(&path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap()
     }
@@ -368,7 +368,7 @@ mod tests {
             drop((a, b));
             until_shown(&mut follower, &mut picture, &[("b", 1), ("c", 1)]).await;
             drop(next);
-            std::fs::remove_dir_all(base.queues().join("c")).unwrap();
+            std::fs::remove_dir_all(base.queues.join("c")).unwrap();
             until_shown(&mut follower, &mut picture, &[]).await;
         }
     }

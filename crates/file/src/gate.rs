@@ -35,7 +35,7 @@ pub(crate) struct QueueGate {
     lock: QueueName,
     state: Mutex<GateState>,
     /// Whether the thread that serves it waits for another process.
-    held_up: HeldUp,
+    pub(crate) held_up: HeldUp,
 }
 
 #[derive(Debug, Default)]
@@ -63,11 +63,6 @@ impl QueueGate {
     /// Returns the lock whose queues it leads to.
     pub(crate) fn lock(&self) -> &QueueName {
         &self.lock
-    }
-
-    /// Returns where a thread that serves it notes that it waits for another process.
-    pub(crate) fn held_up(&self) -> &HeldUp {
-        &self.held_up
     }
 
     /// Tells whether the calls wait for another process.

@@ -26,36 +26,20 @@ pub(crate) const VERSION: ConnectionNumber = ConnectionNumber(0);
 
 /// What all parts of a session share; threads that make its entries hold it as well.
 pub(crate) struct FileSessionState {
-    base: Arc<Base>,
-    looker: Arc<Looker>,
+    pub(crate) base: Arc<Base>,
+    pub(crate) looker: Arc<Looker>,
     /// Shared by all sessions of the backend, for calls that do not wait.
-    counter: Arc<Mutex<Counter>>,
+    pub(crate) counter: Arc<Mutex<Counter>>,
     boot: BootId,
-    bond: SessionBond,
+    pub(crate) bond: SessionBond,
     table: Mutex<PlaceTable>,
     helpers: Mutex<Helpers>,
 }
 
 impl FileSessionState {
     pub(crate) fn new(base: Arc<Base>, looker: Arc<Looker>, counter: Arc<Mutex<Counter>>, boot: BootId) -> Self {
-        let bond = SessionBond::new(base.clock().clone(), SafeUntil::ProcessEnd);
+        let bond = SessionBond::new(base.clock.clone(), SafeUntil::ProcessEnd);
         Self { base, looker, counter, boot, bond, table: Mutex::default(), helpers: Mutex::default() }
-    }
-
-    pub(crate) fn base(&self) -> &Base {
-        &self.base
-    }
-
-    pub(crate) fn bond(&self) -> &SessionBond {
-        &self.bond
-    }
-
-    pub(crate) fn looker(&self) -> &Looker {
-        &self.looker
-    }
-
-    pub(crate) fn counter(&self) -> &Mutex<Counter> {
-        &self.counter
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, PlaceTable> {
@@ -75,7 +59,7 @@ impl FileSessionState {
     pub(crate) fn forget(&self, ticket: Ticket) {
         let retired = self.table().forget(ticket);
         if let Some(gate) = retired {
-            gate.retire(self.looker());
+            gate.retire(&self.looker);
         }
     }
 
@@ -142,7 +126,7 @@ impl FileSessionState {
             outcome = outcome.and(left);
         }
         for gate in &gates {
-            gate.retire(self.looker());
+            gate.retire(&self.looker);
         }
         (undone, gates, outcome)
     }
@@ -152,7 +136,7 @@ impl fmt::Debug for FileSessionState {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("FileSessionState")
-            .field("base", &self.base.path())
+            .field("base", &self.base.path)
             .field("bond", &self.bond)
             .finish_non_exhaustive()
     }

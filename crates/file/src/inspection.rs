@@ -16,10 +16,10 @@ use crate::shared_files::since_unix;
 use crate::{filesystem, frozen, request, shared_files};
 
 pub(crate) fn examine(base: &Base) -> Result<Vec<Finding>> {
-    let path = base.path();
+    let path = &base.path;
     let fail = |what| move |errno| failed(Operation::Inspect, what, path, errno);
     let mut findings = Vec::new();
-    for directory in [path, base.queues()] {
+    for directory in [path, &base.queues] {
         if !may_write(directory).map_err(fail("look for the rights to"))? {
             findings.push(not_writable(directory));
             break;

@@ -141,7 +141,7 @@ impl JoinCall {
             pipes.push(Arc::new(Pipe::enter(directory, name, &entry.lifetime)?));
         }
         if self.needs_disk() {
-            session.base().flush_queue(directory.directory())?;
+            session.base.flush_queue(directory.directory())?;
         }
         let mut all_are_wanted = true;
         for pipe in &*pipes {
@@ -177,7 +177,7 @@ impl JoinCall {
     }
 
     fn failed(&self, session: &FileSessionState, what: &str, errno: Errno) -> Error {
-        failed(Operation::Join, what, &session.base().queue_path(&self.queue), errno)
+        failed(Operation::Join, what, &session.base.queue_path(&self.queue), errno)
     }
 }
 

@@ -212,7 +212,7 @@ fn make(within: &QueueDirectory, name: &EntryName) -> Result<OwnedFd, Errno> {
     rustix::fs::mkfifoat(directory, &temporary, access.mode_of_new(MadeKind::File))?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let entered = rustix::fs::openat(directory, &temporary, flags, rustix::fs::Mode::empty()).and_then(|writer| {
-        if access.is_shared() {
+        if access.is_shared {
             access.open_up(&writer, MadeKind::File)?;
         }
         rustix::fs::renameat(directory, &temporary, directory, name.as_str())?;

@@ -45,7 +45,7 @@ pub(crate) fn ask(
     let (Some(name), Some(directory)) = (found, session.open_directory(queue, Operation::Request)?) else {
         return Ok(false);
     };
-    let path = session.base().queue_path(queue);
+    let path = session.base.queue_path(queue);
     let asked = match request {
         Request::Yield(revocation) => {
             if revocation.why.as_ref().is_some_and(|why| why.len() > WHY_BYTES_MAX) {
@@ -100,7 +100,7 @@ fn leave_request(
     let access = DirectoryAccess::within(directory)?;
     let (file_name, content) = (request_name(name.ticket), compose(revocation));
     for _ in 0..TRIES_MAX {
-        if session.looker().look_at(directory, name)? != Some(ContenderState::Alive) {
+        if session.looker.look_at(directory, name)? != Some(ContenderState::Alive) {
             return Ok(false);
         }
         match shared_files::replace(directory, &file_name, content.as_bytes(), &access, FileDurability::Process) {
@@ -108,7 +108,7 @@ fn leave_request(
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno),
         }
-        if session.looker().look_at(directory, name)?.is_some() {
+        if session.looker.look_at(directory, name)?.is_some() {
             pipe::knock(directory, name)?;
             return Ok(true);
         }
@@ -127,7 +127,7 @@ fn break_contender(
     name: &EntryName,
     token: FencingToken,
 ) -> Result<bool, Errno> {
-    if name.token() != token || !pipe::mark_broken(session.looker(), directory, name)? {
+    if name.token() != token || !pipe::mark_broken(&session.looker, directory, name)? {
         return Ok(false);
     }
     match rustix::fs::unlinkat(directory, name.as_str(), AtFlags::empty()) {
@@ -147,7 +147,7 @@ pub(crate) fn thaw(session: &FileSessionState, queue: &QueueName, ticket: Ticket
     let Some(directory) = session.open_directory(queue, Operation::Leave)? else {
         return Ok(());
     };
-    let fail = |errno| failed(Operation::Leave, "remove a contender in", &session.base().queue_path(queue), errno);
+    let fail = |errno| failed(Operation::Leave, "remove a contender in", &session.base.queue_path(queue), errno);
     let listing = crate::directory::list(directory.as_fd()).map_err(fail)?;
     let Some(name) = listing.of(queue.part()).find(|name| name.ticket == ticket && name.is_frozen) else {
         return Ok(());
@@ -161,8 +161,8 @@ pub(crate) fn thaw(session: &FileSessionState, queue: &QueueName, ticket: Ticket
 /// Flushes the removal to the disk, and removes the directory if it is empty, since its owner may have gone long ago.
 fn thawed(session: &FileSessionState, directory: &OwnedFd, queue: &QueueName) -> Result<(), Errno> {
     rustix::fs::fsync(directory)?;
-    let opened = QueueDirectory::open(session.base(), queue)?;
-    tidying::reap(session.looker(), opened);
+    let opened = QueueDirectory::open(&session.base, queue)?;
+    tidying::reap(&session.looker, opened);
     Ok(())
 }
 

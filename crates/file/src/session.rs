@@ -41,13 +41,13 @@ impl FileSession {
         boot: BootId,
     ) -> Result<Self> {
         let looks_only = !locked(&counter).open_if_there()?;
-        let watches = Arc::new(SessionWatches::new(base.clock().clone()));
+        let watches = Arc::new(SessionWatches::new(base.clock.clone()));
         Ok(Self { inner: Arc::new(FileSessionState::new(base, looker, counter, boot)), watches, looks_only })
     }
 
     /// Refuses a write, naming the directory, unless we may write there by now.
     fn check_access(&self) -> Result<()> {
-        if self.looks_only { locked(self.inner.counter()).open() } else { Ok(()) }
+        if self.looks_only { locked(&self.inner.counter).open() } else { Ok(()) }
     }
 
     fn join(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
@@ -76,7 +76,7 @@ impl FileSession {
 
 impl Session for FileSession {
     fn bond(&self) -> &SessionBond {
-        self.inner.bond()
+        &self.inner.bond
     }
 
     fn is_held_up(&self, queue: &QueueName) -> bool {
@@ -141,7 +141,7 @@ impl Session for FileSession {
             })),
         };
         if let Some(gate) = retired {
-            gate.retire(self.inner.looker());
+            gate.retire(&self.inner.looker);
         }
         withdrawal
     }
@@ -149,7 +149,7 @@ impl Session for FileSession {
     fn keep(&self, queue: &QueueName, ticket: Ticket) {
         let retired = self.inner.table().keep(queue, ticket);
         if let Some(gate) = retired {
-            gate.retire(self.inner.looker());
+            gate.retire(&self.inner.looker);
         }
     }
 
@@ -167,7 +167,7 @@ impl Session for FileSession {
                 biased;
                 () = done => {}
                 // It is unknown when what waits there could be written; so it never is.
-                () = one_is_stuck(&gates, &**inner.base().clock()) => inner.table().abandon_writes(),
+                () = one_is_stuck(&gates, &*inner.base.clock) => inner.table().abandon_writes(),
             }
             outcome
         })

@@ -67,7 +67,7 @@ pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: &DirectoryAc
             Err(Errno::NOENT) => {}
             outcome => return outcome,
         }
-        if access.is_shared() {
+        if access.is_shared {
             make_shared(directory, name, access)?;
         } else {
             match rustix::fs::openat(directory, name, flags | OFlags::CREATE, access.mode_of_new(MadeKind::File)) {

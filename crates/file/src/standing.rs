@@ -41,7 +41,7 @@ struct StandingPlace {
 
 impl FileStanding {
     pub(crate) fn new(session: &FileSessionState, pipe: Arc<Pipe>, watches: Arc<SessionWatches>) -> Self {
-        let (bond, clock) = (session.bond().clone(), session.base().clock().clone());
+        let (bond, clock) = (session.bond.clone(), session.base.clock.clone());
         let (lost, stood_at_nanos) = (OnceLock::new(), AtomicU64::new(0));
         Self { place: Arc::new(StandingPlace { bond, clock, pipe, lost, stood_at_nanos }), watches }
     }

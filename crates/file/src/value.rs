@@ -45,7 +45,7 @@ pub(crate) fn check(value: Option<&[u8]>) -> Result<()> {
 pub(crate) fn read(session: &FileSessionState, queue: &QueueName) -> Result<Option<Value>> {
     session.check_bond(Operation::Value)?;
     match session.open_directory(queue, Operation::Value)? {
-        Some(directory) => read_in(&directory, &session.base().queue_path(queue), queue.part()),
+        Some(directory) => read_in(&directory, &session.base.queue_path(queue), queue.part()),
         None => Ok(None),
     }
 }
@@ -86,7 +86,7 @@ impl WriteCall {
         counter: &Mutex<Counter>,
         patience: Patience<'_>,
     ) -> Result<AttemptOutcome<Option<ValueVersion>>> {
-        let path = session.base().queue_path(&self.queue);
+        let path = session.base.queue_path(&self.queue);
         let fail = |what, errno| failed(Operation::Value, what, &path, errno);
         let found = read_in(directory.directory(), &path, self.queue.part())?.map(|value| value.version);
         let is_expected = match self.expected {
@@ -127,7 +127,7 @@ impl WriteCall {
             Err(errno) => return Err(fail("write the value in", errno)),
         }
         if lasts {
-            session.base().flush_queue(directory.directory()).map_err(|errno| {
+            session.base.flush_queue(directory.directory()).map_err(|errno| {
                 let message = format!("the value in {} was written, and may not outlive a crash", path.display());
                 Error::unknown(ErrorKind::Backend, Operation::Value, message).caused_by(std::io::Error::from(errno))
             })?;

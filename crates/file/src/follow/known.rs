@@ -68,12 +68,12 @@ impl FollowedLocks {
 
     /// Returns where the directory of a lock lies.
     pub(super) fn path(&self, lock: &str) -> PathBuf {
-        self.base.queues().join(lock)
+        self.base.queues.join(lock)
     }
 
     /// Names the directories of all locks that are followed, and of those that have no name yet.
     pub(super) fn directories(&self) -> Result<Vec<String>, Errno> {
-        let entries = match std::fs::read_dir(self.base.queues()) {
+        let entries = match std::fs::read_dir(&self.base.queues) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| errno_of(&error))?,
         };
@@ -107,7 +107,7 @@ impl FollowedLocks {
     fn look_once(&mut self, lock: &str, due: &Due) -> Result<LockLook, Errno> {
         let path = self.path(lock);
         let modified = modified(&path);
-        let name = directory::name_of(self.base.queues(), lock).filter(|name| self.is_followed(name));
+        let name = directory::name_of(&self.base.queues, lock).filter(|name| self.is_followed(name));
         let found = match &name {
             Some(_) => listed(&path)?,
             // One without a name has no contender yet.
