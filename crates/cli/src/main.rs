@@ -16,7 +16,6 @@ mod args;
 mod commands;
 mod config;
 mod held;
-mod interruption;
 mod log;
 mod output;
 mod run;

@@ -7,14 +7,19 @@
 //! entries are made while the process has one thread and blocks these signals; until [`catch`] the handlers do what the
 //! kernel would do.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use std::{fs, io};
 
+use lockkeeper::QueueName;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::Signal;
 use signal_hook::flag::register_conditional_default;
 use tokio::signal::unix::{self, SignalKind};
+
+use lockkeeper_console::exit::{CommandFailure, by_signal};
 
 /// Those that end a process that does not catch them. SIGTSTP is not among them: only the kernel knows when its default
 /// is to do nothing.
@@ -85,6 +90,63 @@ fn ignored() -> SignalBits {
 fn parse_ignored(status: &str) -> Option<SignalBits> {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(line.trim(), 16).ok().map(SignalBits)
+}
+
+/// What ends a wait, with the names that people know.
+const ENDING: [(Signal, &str); 3] = [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT"), (Signal::HUP, "SIGHUP")];
+
+/// The signals that end a wait, caught from now on.
+pub(crate) struct EndingSignals {
+    streams: Vec<(unix::Signal, EndingSignal)>,
+}
+
+/// A signal that ended a wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct EndingSignal {
+    pub(crate) number: i32,
+    pub(crate) name: &'static str,
+}
+
+impl EndingSignal {
+    /// That it ended something about a lock.
+    pub(crate) fn ended(self, lock: &QueueName, when: &str) -> CommandFailure {
+        let message = format!("{lock}: ended by {} {when}", self.name);
+        CommandFailure { code: by_signal(self.number), message }
+    }
+}
+
+impl EndingSignals {
+    /// Starts to listen. What is ignored, as under `nohup`, stays ignored.
+    pub(crate) fn listen() -> Result<Self, CommandFailure> {
+        Self::start().map_err(|error| CommandFailure::ours(format!("cannot listen for signals: {error}")))
+    }
+
+    fn start() -> io::Result<Self> {
+        let mut streams = Vec::with_capacity(ENDING.len());
+        for (signal, name) in ENDING {
+            streams.extend(catch(signal)?.map(|stream| (stream, EndingSignal { number: signal.as_raw(), name })));
+        }
+        Ok(Self { streams })
+    }
+
+    /// Tells which of them has come so far, if one has.
+    pub(crate) fn heard_already(&mut self) -> Option<EndingSignal> {
+        let mut context = Context::from_waker(Waker::noop());
+        self.next(&mut context)
+    }
+
+    pub(crate) async fn heard(&mut self) -> EndingSignal {
+        poll_fn(|context| self.next(context).map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    fn next(&mut self, context: &mut Context<'_>) -> Option<EndingSignal> {
+        for (stream, cause) in &mut self.streams {
+            if stream.poll_recv(context) == Poll::Ready(Some(())) {
+                return Some(*cause);
+            }
+        }
+        None
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! | `ordering` | an operator's orders to one lock, whichever way they come |
 //! | `output` | contenders, locks, deadlocks and alerts as text and as JSON, for the commands too |
 //! | `args`, `config` | the options and the settings of all these |
-//! | `exit`, `listening`, `manager` | exit codes; a port that is listened on; what the service manager is told |
+//! | `exit`, `process` | exit codes; a port that is listened on, the service manager |
 //!
 //! It serves the command alone. Users of locks depend on `lockkeeper`.
 //!
@@ -36,16 +36,12 @@
 pub mod args;
 pub mod config;
 pub mod exit;
-#[cfg(feature = "listening")]
-pub mod listening;
-mod locked;
-mod manager;
 #[cfg(feature = "monitor")]
 pub mod monitor;
 pub mod ordering;
 pub mod output;
+pub mod process;
 #[cfg(feature = "top")]
 pub mod top;
 
-pub use locked::locked;
-pub use manager::tell_manager;
+pub use process::{locked, tell_manager};

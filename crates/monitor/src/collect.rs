@@ -11,12 +11,11 @@ use lockkeeper::{Advice, Error, Keeper, QueueName};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::alerts::SENDERS;
 use crate::confirmation::{Confirmation, DeadlockVerdict, Judged};
 use crate::find::find;
-use crate::look::{look, permits};
 use crate::model::{LockModel, TimePoint};
-use crate::snapshot::{PERIOD_MIN, ServiceSnapshot};
+use crate::snapshot::{PERIOD_MIN, SENDERS, ServiceSnapshot};
+use crate::snapshot::{look, permits};
 
 /// The least time between two searches for deadlocks, so that a service full of changes costs four a second.
 const SEARCH_PERIOD_MIN: Duration = Duration::from_millis(250);

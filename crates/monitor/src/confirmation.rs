@@ -11,9 +11,9 @@ use lockkeeper::clock::BootInstant;
 use lockkeeper::{ContenderId, QueueName};
 
 use crate::deadlock::{Certainty, Deadlock};
-#[cfg(test)]
-use crate::planted;
 use crate::snapshot::ServiceSnapshot;
+#[cfg(test)]
+use crate::tests::planted;
 
 /// How far apart the two looks are at least: long beside the life of a short wait.
 pub const CONFIRM_AFTER: Duration = Duration::from_secs(1);

@@ -6,11 +6,10 @@ use lockkeeper::backend::{Part, Ticket};
 use lockkeeper::{ContenderId, Mode, QueueName};
 
 use crate::cores::{DeadlockCore, cores};
-use crate::deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence};
+use crate::deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence, way_out};
 use crate::flows::{Flows, Sureness, in_common, of_one_flow};
 use crate::graph::WaitNode;
 use crate::snapshot::ServiceSnapshot;
-use crate::way_out::way_out;
 use crate::world::{World, WorldPlace};
 
 /// Finds the deadlocks in what was seen, the surest first.

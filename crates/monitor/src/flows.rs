@@ -12,7 +12,7 @@ use lockkeeper::backend::{Flow, FlowKind, ProcessId, TicketHead};
 
 use crate::deadlock::Dependence;
 #[cfg(test)]
-use crate::planted;
+use crate::tests::planted;
 use crate::world::{World, WorldContender};
 
 /// How many pairs of a hold and a wait of one process, session or run are looked at. One with more has so many tasks

@@ -25,12 +25,10 @@
 //! | `model` | what is known of them: holds, and what has happened |
 //! | `alerts` | what is wrong for long enough to tell an operator |
 //! | `world` | who needs what, as the queues alone say it |
-//! | `ties` | which locks a deadlock may lead over, counted as they change |
 //! | `flows` | which contenders are of one flow of control, and how sure that is |
 //! | `reduction` | who can go on, and who never can |
 //! | `graph`, `cores` | the parts of those that block themselves |
 //! | `find`, `deadlock` | three searches, each less sure than the one before; what they find |
-//! | `way_out` | how an operator ends it |
 //! | `confirmation` | what stands in two looks |
 //! | `picture`, `layout` | who waits for whom as boxes and arrows, and where these stand |
 //!
@@ -57,18 +55,13 @@ mod find;
 mod flows;
 mod graph;
 mod layout;
-mod look;
 mod losses;
 mod model;
 mod picture;
-#[cfg(test)]
-mod planted;
 mod reduction;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod ties;
-mod way_out;
 mod world;
 
 pub use collect::{CollectionMode, Collector, MonitorState, ServiceFreshness};
@@ -76,7 +69,6 @@ pub use confirmation::{CONFIRM_AFTER, Confirmation, DeadlockVerdict, ENDS_SOON, 
 pub use deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence, WayOut};
 pub use find::find;
 pub use layout::{PictureLayout, ReadingDirection, Rectangle};
-pub use look::look;
 pub use model::{EVENTS_MAX, KnownContender, KnownHold, KnownLock, LockEventKind, LockModel, SeenEvent, TimePoint};
 pub use picture::{Arrow, BOXES_MAX, Depicted, Says, Side, WaitPicture};
-pub use snapshot::{Frozen, ObservedLock, PERIOD_MAX, PERIOD_MIN, ServiceSnapshot};
+pub use snapshot::{Frozen, ObservedLock, PERIOD_MAX, PERIOD_MIN, ServiceSnapshot, look};

@@ -11,9 +11,9 @@ use lockkeeper::clock::BootInstant;
 use lockkeeper::follow::SilentSession;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
+use crate::cores::Ties;
 use crate::losses::Losses;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
-use crate::ties::Ties;
 
 /// How many events are kept: some minutes of a busy service, and a few megabytes.
 pub const EVENTS_MAX: usize = 10_000;

@@ -11,7 +11,7 @@
 
 use crate::flows::Flows;
 #[cfg(test)]
-use crate::planted;
+use crate::tests::planted;
 use crate::world::{World, WorldPlace};
 
 /// What has become of all contenders when none can do anything any more.

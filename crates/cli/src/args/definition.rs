@@ -1,15 +1,14 @@
 //! The command line: its commands, and the options of every command.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use lockkeeper_console::args::{BreakArgs, FreezeArgs, MonitorArgs, RevokeArgs, ThawArgs};
 
-use super::claim::ClaimArgs;
-use super::fence::FenceArgs;
+use super::run::ClaimArgs;
+use super::run::FenceArgs;
 use super::run::RunArgs;
-use crate::config::ServerSettings;
+use crate::config::{Global, ServerSettings};
 
 /// Run a command under a lock, and see who holds and who waits.
 #[derive(Debug, Parser)]
@@ -29,32 +28,6 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What every command takes.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
-    /// The service to use, as in --connect file:/srv/locks; a password belongs into LOCKKEEPER_PASSWORD
-    #[arg(long, value_name = "URL", global = true)]
-    pub(crate) connect: Option<String>,
-    /// The config file to read, as in --config /etc/backup/lockkeeper.toml
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
-    /// Print JSON, as in `lockkeeper --json ls`
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Say which service is used and what happens, as in `lockkeeper -v run x -- true`
-    #[arg(short, long, global = true)]
-    pub(crate) verbose: bool,
-}
-
-#[cfg(any(feature = "monitor", feature = "top"))]
-impl Global {
-    /// Orders that reach the same service, also in a shell without these options.
-    pub(crate) fn orders(&self) -> lockkeeper_console::output::OrderCommands {
-        lockkeeper_console::output::OrderCommands::new(self.connect.as_deref(), self.config.as_deref())
-    }
 }
 
 /// The commands. Only the one that is asked for is defined in full: that is part of each command's start.

@@ -5,23 +5,15 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `definition` | the commands, and the options of every command |
-//! | `run` | the options of `run` |
-//! | `claim` | those that it has in common with `hold` |
-//! | `fence` | those of `fence`; those of `server` are in `config`, the others in `crates/console` |
+//! | `run` | the options of `run`, `hold` and `fence` |
 //! | `parsing` | from the arguments to a request |
-//! | `refusal` | the message for a command line that cannot be read |
 
-mod claim;
 mod definition;
-mod fence;
 mod parsing;
-mod refusal;
 mod run;
 
 #[cfg(test)]
 pub(crate) use crate::run::OnLoss;
-pub(crate) use claim::ClaimArgs;
-pub(crate) use definition::{Cli, Command, Global};
-pub(crate) use fence::FenceArgs;
+pub(crate) use definition::{Cli, Command};
 pub(crate) use parsing::{CliRequest, parse};
-pub(crate) use run::{OnRevoke, RunArgs};
+pub(crate) use run::{ClaimArgs, FenceArgs, OnRevoke, RunArgs};

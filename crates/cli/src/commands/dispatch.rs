@@ -3,13 +3,10 @@
 use std::process::ExitCode;
 
 use super::claim::at_most;
-use super::{
-    capabilities, check, completions, doctor, fence, hold, look, manual, orders, run, server, setup, wait, watch,
-};
+use super::{completions, doctor, fence, hold, look, orders, run, server, watch};
 use crate::args::{self, Cli, CliRequest, Command};
 use crate::exit::CommandFailure;
-use crate::output;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::signals;
 
 pub(crate) fn main() -> ExitCode {
@@ -37,9 +34,9 @@ fn dispatch(cli: Cli) -> Result<u8, CommandFailure> {
         Command::Ls { prefix, names: true } => look::names(&global, prefix.as_deref().unwrap_or_default()),
         Command::Show { name, watch: false } => look::show(&global, &name),
         Command::Show { name, watch: true } => watch::watch(&global, &name),
-        Command::Wait { name, wait } => wait::wait(&global, &name, at_most(wait)),
+        Command::Wait { name, wait } => look::wait(&global, &name, at_most(wait)),
         #[cfg(feature = "monitor")]
-        Command::Deadlocks => super::deadlocks::deadlocks(&global),
+        Command::Deadlocks => super::monitor::deadlocks(&global),
         #[cfg(not(feature = "monitor"))]
         Command::Deadlocks => Err(CommandFailure::without("deadlocks", "monitor")),
         #[cfg(feature = "monitor")]
@@ -51,20 +48,20 @@ fn dispatch(cli: Cli) -> Result<u8, CommandFailure> {
         #[cfg(not(feature = "top"))]
         Command::Top => Err(CommandFailure::without("top", "top")),
         #[cfg(feature = "monitor")]
-        Command::Gc { yes, force } => super::gc::gc(&global, yes, force),
+        Command::Gc { yes, force } => super::monitor::gc(&global, yes, force),
         #[cfg(not(feature = "monitor"))]
         Command::Gc { .. } => Err(CommandFailure::without("gc", "monitor")),
-        Command::Check => check::check(&global),
+        Command::Check => look::check(&global),
         Command::Revoke(args) => orders::revoke(&global, args),
         Command::Break(args) => orders::break_lock(&global, &args),
         Command::Freeze(args) => orders::freeze(&global, &args),
         Command::Thaw(args) => orders::thaw(&global, &args),
-        Command::Capabilities => capabilities::capabilities(&global),
+        Command::Capabilities => doctor::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
-        Command::Setup { print, max_session_timeout } => setup::setup(&global, print, max_session_timeout),
+        Command::Setup { print, max_session_timeout } => doctor::setup(&global, print, max_session_timeout),
         Command::Server(args) => server::server(&global, *args),
         Command::Completions { shell } => completions::completions(shell),
-        Command::Man => manual::man(),
+        Command::Man => completions::man(),
     }
 }
 

@@ -1,17 +1,14 @@
-//! `doctor`: what users of a service should know of it, and what to do about it.
-//!
-//! What there is to know, the service's backend finds, and `lockkeeper-monitor` the deadlocks; here it is weighed and
-//! printed.
+//! The care of a service: `doctor` examines it, `capabilities` says what it promises, `setup` makes what it needs.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use lockkeeper::{Advice, Error, ErrorKind, Finding, Keeper, Operation, Severity};
 
-use super::service::{answer, block_on_closing};
-use crate::args::Global;
-use crate::config::ServiceSettings;
+use super::service::{answer, block_on_closing, open, open_by};
+use crate::config::{Global, ServiceSettings};
 use crate::exit::{CommandFailure, EXAMINED_ERRORS, EXAMINED_WARNINGS};
-use crate::output::Diagnosis;
+use crate::output::{self, Diagnosis, Matrix, Promises, say};
 
 /// Examines the service, and ends with what weighs most; counts tokens anew before, if that is asked for.
 pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, CommandFailure> {
@@ -72,7 +69,7 @@ async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec
 /// The deadlocks among those who wait. What this user may not see is not told.
 #[cfg(feature = "monitor")]
 async fn deadlocks(global: &Global, settings: &ServiceSettings, keeper: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
-    use super::deadlocks::judged;
+    use super::monitor::judged;
     use super::service::talk;
     use crate::output::Deadlocks;
 
@@ -96,4 +93,36 @@ fn unusable(error: &Error) -> Finding {
         _ => "see that the service runs and can be reached from here, then look again",
     };
     Finding::new(Severity::Error, format!("{error:#}"), cure)
+}
+
+pub(super) fn capabilities(global: &Global) -> Result<u8, CommandFailure> {
+    let settings = ServiceSettings::load(global)?;
+    if !settings.is_named() {
+        let matrix = Matrix::of_all_services();
+        return answer(global, &matrix, || matrix.text());
+    }
+    let keeper = open_by(global, &settings)?;
+    let findings = block_on_closing(&keeper, keeper.admin().examine())??;
+    let promises = Promises::new(keeper.service(), keeper.capabilities(), &findings);
+    answer(global, &promises, || promises.text())
+}
+
+pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, CommandFailure> {
+    let keeper = open(global)?;
+    let Some(text) = keeper.admin().set_up_text() else {
+        say(&format!("{} needs no setup", keeper.service()));
+        return Ok(0);
+    };
+    if only_print {
+        return output::print(&text).map(|()| 0);
+    }
+    block_on_closing(&keeper, async {
+        keeper.admin().set_up().await?;
+        match timeout_max {
+            Some(timeout_max) => keeper.admin().limit_session_timeout(timeout_max).await,
+            None => Ok(()),
+        }
+    })??;
+    say(&format!("{} is set up", keeper.service()));
+    Ok(0)
 }

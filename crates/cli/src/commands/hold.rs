@@ -7,16 +7,16 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Hold, Keeper, LossReason, QueueName, Wait};
 use tokio::time::timeout;
 
-use super::acquire::Acquiring;
-use super::claim::{LockClaim, wait_of};
+use super::claim::{Acquiring, LockClaim, wait_of};
 use super::service::{CLOSE_MAX, block_on, talk};
-use crate::args::{ClaimArgs, Global};
+use crate::args::ClaimArgs;
+use crate::config::Global;
 use crate::config::ServiceSettings;
 use crate::exit::{self, CommandFailure};
 use crate::held::HeldLocks;
-use crate::interruption::{EndingSignal, EndingSignals};
 use crate::log;
 use crate::output;
+use crate::signals::{EndingSignal, EndingSignals};
 use crate::stdin_end::StdinEnd;
 use crate::voice::Voice;
 

@@ -1,19 +1,22 @@
-//! `ls` and `show`: looking at a service without taking part.
+//! Looking at the service: `ls`, `show`, `wait` and `check`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::retry::{Attempts, RetryPolicy};
-use lockkeeper::{Advice, Error, Keeper, QueueName};
+use lockkeeper::{Advice, Error, Keeper, QueueName, Wait};
 use tokio::time::timeout;
 
-use super::service::{answer, block_on_closing, open, open_by};
-use crate::args::Global;
-use crate::config::ServiceSettings;
-use crate::exit::CommandFailure;
-use crate::output::say;
-use crate::output::{self, ListedLock, ShownLock, one_line};
+use super::service::{answer, block_on_closing, open, open_by, talk};
+use crate::config::{Global, ServiceSettings};
+use crate::exit::{CommandFailure, NOT_ACQUIRED};
+use crate::output::{Checked, ListedLock, ShownLock, one_line, say};
+use crate::run::hold_socket::{self, HoldAnswer};
+use crate::voice::Voice;
+use crate::wait_line::narrate;
+use crate::{held, log, output};
 
 /// How long a look is tried again while the service cannot be reached, if the settings have no policy: an ensemble that
 /// elects a leader refuses everything, and is mostly back sooner.
@@ -83,4 +86,53 @@ pub(super) fn tries(policy: Option<RetryPolicy>) -> Attempts<Error> {
     policy
         .unwrap_or_else(|| RetryPolicy::until_elapsed(TRY_MAX, TRY_PAUSE))
         .attempts(|error: &Error| error.advice() == Advice::Transient)
+}
+
+/// Waits for as long as `wait` says, and tells by the exit code whether the lock was left.
+pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, CommandFailure> {
+    let name = QueueName::new(name)?;
+    let keeper = ServiceSettings::load(global)?.keeper()?.build();
+    let voice = Arc::new(Voice::new(talk(global)));
+    log::listen(voice.clone());
+    voice.verbose(&format!("using {}", keeper.service()));
+    let is_vacant = block_on_closing(&keeper, async {
+        tokio::select! {
+            biased;
+            vacant = keeper.until_vacant(name.as_str(), wait) => vacant,
+            () = narrate(&keeper, name.as_str(), &voice) => unreachable!("it never ends by itself"),
+        }
+    })?;
+    voice.clear_status();
+    if is_vacant?.is_some() {
+        Ok(0)
+    } else {
+        let message = format!("{name} ({}) is still in use", keeper.service());
+        Err(CommandFailure { code: NOT_ACQUIRED, message })
+    }
+}
+
+/// The exit code of a lock that is not held any more.
+const NOT_HELD: u8 = 1;
+
+pub(super) fn check(global: &Global) -> Result<u8, CommandFailure> {
+    let Some(address) = std::env::var_os(hold_socket::VARIABLE) else {
+        let variable = hold_socket::VARIABLE;
+        return Err(CommandFailure::ours(format!(
+            "{variable} is not set: `check` works in a command under `lockkeeper run`"
+        )));
+    };
+    let answer = held::ask(&address.to_string_lossy()).map_err(|error| {
+        CommandFailure::ours(format!("cannot tell whether the lock is held; its runner does not answer: {error}"))
+    })?;
+    let checked = match answer {
+        Some(HoldAnswer { held, safe_for_ms, token }) => Checked { held, safe_for_ms, token: Some(token) },
+        None => Checked { held: false, safe_for_ms: None, token: None },
+    };
+    if global.json {
+        output::print_json(&checked)?;
+    }
+    if global.verbose {
+        say(if checked.held { "the lock is held" } else { "the lock is not held any more" });
+    }
+    Ok(if checked.held { 0 } else { NOT_HELD })
 }

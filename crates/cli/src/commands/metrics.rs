@@ -21,7 +21,7 @@ mod served {
 
     use crate::exit::CommandFailure;
     use lockkeeper_console::config::Listen;
-    use lockkeeper_console::listening::{BoundPort, HEAD_BYTES_MAX};
+    use lockkeeper_console::process::{BoundPort, HEAD_BYTES_MAX};
 
     /// How many connections are served at a time: some monitors, each with one; more are closed.
     const CONNECTIONS_MAX: usize = 8;

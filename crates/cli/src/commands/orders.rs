@@ -10,12 +10,12 @@ use lockkeeper_console::ordering::Operator;
 
 use super::claim::at_most;
 use super::service::{answer, block_on_closing, talk};
-use crate::args::Global;
+use crate::config::Global;
 use crate::config::ServiceSettings;
 use crate::exit::{self, CommandFailure};
-use crate::interruption::EndingSignals;
 use crate::log;
 use crate::output::Deed;
+use crate::signals::EndingSignals;
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 

@@ -11,19 +11,19 @@ use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper::{Hold, Keeper, Owner, QueueName, SafeUntil, Wait};
 use tokio::time::timeout;
 
-use super::acquire::Acquiring;
-use super::claim::{ClaimHold, LockClaim, wait_of};
+use super::claim::{Acquiring, ClaimHold, LockClaim, wait_of};
 use super::restart::{GivenUp, Pauses, RunEnd, why_again};
 use super::service::{CLOSE_MAX, block_on, talk};
-use crate::args::{self, Global, RunArgs};
+use crate::args::{self, RunArgs};
+use crate::config::Global;
 use crate::config::ServiceSettings;
 use crate::exit::{self, CommandFailure};
 use crate::held::{EnclosingLock, HeldLocks};
-use crate::interruption::EndingSignals;
 use crate::log;
 use crate::output::{one_line, say};
 use crate::run::hold_socket::{self, HoldAnswer, HoldSocket};
 use crate::run::{CommandOutcome, LeavingWatchdog, OnLoss, StandBy, StopOrder, Supervision, settle_grace, supervise};
+use crate::signals::EndingSignals;
 use crate::voice::{Talk, Voice};
 
 pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, CommandFailure> {

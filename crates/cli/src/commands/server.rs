@@ -11,12 +11,11 @@ use sd_notify::NotifyState;
 
 use super::metrics::Metrics;
 use super::service::block_on;
-use crate::args::Global;
-use crate::config::{ServerSettings, TlsFiles, Words};
+use crate::config::{Global, ServerSettings, TlsFiles, Words};
 use crate::exit::CommandFailure;
-use crate::interruption::EndingSignals;
 use crate::log;
 use crate::output::say;
+use crate::signals::EndingSignals;
 
 /// Where a server listens by default: where ZooKeeper's clients look for one, and for this machine alone.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);

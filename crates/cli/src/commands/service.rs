@@ -9,11 +9,10 @@ use serde::Serialize;
 use tokio::runtime;
 use tokio::time::timeout;
 
-use crate::args::Global;
+use crate::config::Global;
 use crate::config::ServiceSettings;
 use crate::exit::CommandFailure;
-use crate::output;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::voice::Talk;
 
 pub(super) fn answer(

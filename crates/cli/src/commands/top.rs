@@ -6,11 +6,11 @@ use lockkeeper_console::top::{self, JobStop};
 use rustix::process::Signal;
 
 use super::service::{block_on_closing, open};
-use crate::args::Global;
+use crate::config::Global;
 use crate::config::monitor_settings;
 use crate::exit::{CommandFailure, by_signal};
-use crate::interruption::EndingSignals;
 use crate::run::{JobControl, stop_job};
+use crate::signals::EndingSignals;
 use crate::signals::catch;
 
 pub(crate) fn top(global: &Global) -> Result<u8, CommandFailure> {

@@ -10,11 +10,10 @@ use lockkeeper::{Advice, Changes, ContenderInfo, Keeper, QueueName};
 use rustix::termios::tcgetwinsize;
 
 use super::service::{block_on_closing, open};
-use crate::args::Global;
+use crate::config::Global;
 use crate::exit::{self, CommandFailure};
-use crate::interruption::EndingSignals;
-use crate::output::say;
-use crate::output::{self, ShownLock, write};
+use crate::output::{self, ShownLock, say, write};
+use crate::signals::EndingSignals;
 use crate::witness::QueueWitness;
 
 /// How often a terminal is drawn anew though nothing has changed, so that ages go on.

@@ -1,17 +1,17 @@
-//! The shape of a config file: its keys, read and checked. Which file is read is not decided here.
+//! The shape of a config file: its keys, read and checked. `places` has where it is looked for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockkeeper::ServiceUrl;
-use lockkeeper::retry::RetryPolicy;
+use lockkeeper::retry::{DEFAULT_BASE, DEFAULT_MAX_DELAY, RetryPolicy};
 use lockkeeper_console::config::{MonitorSettings, MonitorTable, Span};
 use serde::Deserialize;
 
-use super::EXAMPLE_URL;
-use super::retry::RetryTable;
+use super::places::{ConfigPlaces, EXAMPLE_URL, is_none_of_ours, read, unreadable};
 use super::server::ServerSettings;
 use crate::exit::CommandFailure;
+use crate::output::say;
 
 /// What one config file says; a part is absent if the file does not have it.
 #[derive(Debug)]
@@ -127,6 +127,136 @@ impl LockSettings {
     }
 }
 
+impl ConfigPlaces<'_> {
+    /// Finds a part of the config: in the file that is named and in no other, or else in the first file that has it.
+    pub(super) fn find<Part>(
+        &self,
+        option: Option<&Path>,
+        part: impl Fn(ConfigFile) -> Option<Part>,
+    ) -> Result<Option<(PathBuf, Part)>, CommandFailure> {
+        self.find_until(option, part, |_| true).map(|found| found.into_iter().next())
+    }
+
+    /// Finds a part of the config in one file after the other, up to the first that is enough; in no other than the
+    /// file that is named, if one is.
+    pub(super) fn find_until<Part>(
+        &self,
+        option: Option<&Path>,
+        part: impl Fn(ConfigFile) -> Option<Part>,
+        is_enough: impl Fn(&Part) -> bool,
+    ) -> Result<Vec<(PathBuf, Part)>, CommandFailure> {
+        let named = self.named(option)?;
+        let is_named = named.is_some();
+        let paths = match named {
+            Some(path) => vec![path],
+            None => self.user_config().into_iter().chain([self.system_config.to_owned()]).collect(),
+        };
+        let mut found = Vec::new();
+        for path in paths {
+            let text = match read(&path) {
+                Ok(text) => text,
+                Err(error) if !is_named && is_none_of_ours(&error) => {
+                    if path.symlink_metadata().is_ok() {
+                        say(&format!("{} is left out: {error}; name it with --config if it is meant", path.display()));
+                    }
+                    continue;
+                }
+                Err(error) => return Err(unreadable(&path, &error)),
+            };
+            if let Some(part) = part(ConfigFile::parse(&text, &path)?) {
+                let is_last = is_enough(&part);
+                found.push((path, part));
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
 fn line_at(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|&byte| byte == b'\n').count()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RetryTable {
+    policy: Option<PolicyName>,
+    base_sleep: Option<Span>,
+    max_sleep: Option<Span>,
+    max_retries: Option<u32>,
+    max_elapsed: Option<Span>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum PolicyName {
+    /// Delays that double, for the given number of retries.
+    Exponential,
+    /// The same delay each time, for the given number of retries.
+    NTimes,
+    /// The same delay each time, until the given time has passed.
+    UntilElapsed,
+    /// Delays that double, without end.
+    Forever,
+}
+
+impl PolicyName {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exponential => "exponential",
+            Self::NTimes => "n-times",
+            Self::UntilElapsed => "until-elapsed",
+            Self::Forever => "forever",
+        }
+    }
+}
+
+impl RetryTable {
+    pub(super) fn policy(self) -> Result<RetryPolicy, String> {
+        // A file without a policy means the doubling delays, without end if it does not say how often.
+        let without_name = if self.max_retries.is_some() { PolicyName::Exponential } else { PolicyName::Forever };
+        let policy = self.policy.unwrap_or(without_name);
+        self.refuse_others(policy)?;
+        let base = self.base_sleep.map_or(DEFAULT_BASE, |span| span.duration);
+        let max = self.max_sleep.map_or_else(|| DEFAULT_MAX_DELAY.max(base), |span| span.duration);
+        if base.is_zero() {
+            return Err("retry.base_sleep is zero, which would try again without a pause".to_owned());
+        }
+        if max < base {
+            return Err("retry.max_sleep is shorter than retry.base_sleep".to_owned());
+        }
+        let needs = |key: &str| format!("retry.policy = \"{}\" needs retry.{key}", policy.as_str());
+        Ok(match policy {
+            PolicyName::Exponential => {
+                RetryPolicy::exponential_backoff(base, max, self.max_retries.ok_or_else(|| needs("max_retries"))?)
+            }
+            PolicyName::NTimes => RetryPolicy::n_times(self.max_retries.ok_or_else(|| needs("max_retries"))?, base),
+            PolicyName::UntilElapsed => {
+                let elapsed_max = self.max_elapsed.ok_or_else(|| needs("max_elapsed"))?;
+                RetryPolicy::until_elapsed(elapsed_max.duration, base)
+            }
+            PolicyName::Forever => RetryPolicy::forever(base, max),
+        })
+    }
+
+    /// Refuses the keys that a policy does not use.
+    fn refuse_others(&self, policy: PolicyName) -> Result<(), String> {
+        use PolicyName::{Exponential, Forever, NTimes, UntilElapsed};
+
+        let refused = [
+            ("max_sleep", self.max_sleep.is_some(), &[Exponential, Forever][..]),
+            ("max_retries", self.max_retries.is_some(), &[Exponential, NTimes]),
+            ("max_elapsed", self.max_elapsed.is_some(), &[UntilElapsed]),
+        ];
+        match refused.into_iter().find(|(_, is_given, policies)| *is_given && !policies.contains(&policy)) {
+            None => Ok(()),
+            Some((key, _, policies)) => {
+                let policies: Vec<_> = policies.iter().map(|policy| format!("\"{}\"", policy.as_str())).collect();
+                let (name, policies) = (policy.as_str(), policies.join(" and "));
+                Err(format!("retry.policy \"{name}\" has no retry.{key}; it belongs to {policies}"))
+            }
+        }
+    }
 }

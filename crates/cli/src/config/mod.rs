@@ -8,26 +8,19 @@
 //! | --- | --- |
 //! | `settings` | what was chosen, for locks and for a server |
 //! | `places` | the environment and the config files: where they are, and which of them counts |
-//! | `file` | the keys of a config file |
+//! | `file` | the keys of a config file, but for the monitor's, which are in `crates/console` |
 //! | `credentials` | user and password that are kept apart from the URL |
-//! | `retry`, `server` | its tables; that of the monitor is in `crates/console` |
-//! | `size`, `words` | a number of bytes, four-letter words |
+//! | `server` | those of a server, which are options too |
 
 mod credentials;
 mod file;
 mod places;
-mod retry;
 mod server;
 mod settings;
-mod size;
 #[cfg(test)]
 mod tests;
-mod words;
 
-pub(crate) use self::server::{ServerSettings, TlsFiles};
-pub(crate) use self::settings::ServiceSettings;
+pub(crate) use self::server::{ServerSettings, TlsFiles, Words};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use self::settings::monitor_settings;
-pub(crate) use self::words::Words;
-
-const EXAMPLE_URL: &str = "file:/var/lib/lockkeeper";
+pub(crate) use self::settings::{Global, ServiceSettings};

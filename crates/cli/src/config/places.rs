@@ -1,17 +1,16 @@
-//! Where settings are looked for: the environment, and the config files. What a file says is not decided here.
+//! Where settings are looked for: the environment, and the config files. `file` has what a file says.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::EXAMPLE_URL;
-use super::file::ConfigFile;
 use crate::exit::CommandFailure;
-use crate::output::say;
 
 /// The longest config file, in bytes: hundreds of times what its keys need.
 const CONFIG_BYTES_MAX: u64 = 65_536;
+
+pub(super) const EXAMPLE_URL: &str = "file:/var/lib/lockkeeper";
 
 const SYSTEM_CONFIG: &str = "/etc/lockkeeper/config.toml";
 
@@ -52,53 +51,7 @@ impl ConfigPlaces<'_> {
         }
     }
 
-    /// Finds a part of the config: in the file that is named and in no other, or else in the first file that has it.
-    pub(super) fn find<Part>(
-        &self,
-        option: Option<&Path>,
-        part: impl Fn(ConfigFile) -> Option<Part>,
-    ) -> Result<Option<(PathBuf, Part)>, CommandFailure> {
-        self.find_until(option, part, |_| true).map(|found| found.into_iter().next())
-    }
-
-    /// Finds a part of the config in one file after the other, up to the first that is enough; in no other than the
-    /// file that is named, if one is.
-    pub(super) fn find_until<Part>(
-        &self,
-        option: Option<&Path>,
-        part: impl Fn(ConfigFile) -> Option<Part>,
-        is_enough: impl Fn(&Part) -> bool,
-    ) -> Result<Vec<(PathBuf, Part)>, CommandFailure> {
-        let named = self.named(option)?;
-        let is_named = named.is_some();
-        let paths = match named {
-            Some(path) => vec![path],
-            None => self.user_config().into_iter().chain([self.system_config.to_owned()]).collect(),
-        };
-        let mut found = Vec::new();
-        for path in paths {
-            let text = match read(&path) {
-                Ok(text) => text,
-                Err(error) if !is_named && is_none_of_ours(&error) => {
-                    if path.symlink_metadata().is_ok() {
-                        say(&format!("{} is left out: {error}; name it with --config if it is meant", path.display()));
-                    }
-                    continue;
-                }
-                Err(error) => return Err(unreadable(&path, &error)),
-            };
-            if let Some(part) = part(ConfigFile::parse(&text, &path)?) {
-                let is_last = is_enough(&part);
-                found.push((path, part));
-                if is_last {
-                    break;
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, CommandFailure> {
+    pub(super) fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, CommandFailure> {
         match (option, (self.variable)(CONFIG_VARIABLE)) {
             (Some(path), _) => Ok(Some(path.to_owned())),
             (None, Some(path)) if path.is_empty() => {
@@ -109,7 +62,7 @@ impl ConfigPlaces<'_> {
     }
 
     /// Returns the path of the user's config file. A relative path is ignored, as the XDG specification has it.
-    fn user_config(&self) -> Option<PathBuf> {
+    pub(super) fn user_config(&self) -> Option<PathBuf> {
         let directory = |name| (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let config_home =
             directory("XDG_CONFIG_HOME").or_else(|| directory("HOME").map(|home| home.join(".config")))?;
@@ -117,7 +70,7 @@ impl ConfigPlaces<'_> {
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
+pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > CONFIG_BYTES_MAX {
@@ -128,12 +81,12 @@ fn read(path: &Path) -> io::Result<String> {
 
 /// Whether a file that nothing names is left out: it is not there, or it is another user's, as where `HOME` is. What
 /// must be read is named.
-fn is_none_of_ours(error: &io::Error) -> bool {
+pub(super) fn is_none_of_ours(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> CommandFailure {
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> CommandFailure {
     let path = path.display();
     CommandFailure::ours(format!(
         "cannot read the config file {path}: {error}; correct it, or name another with --config or {CONFIG_VARIABLE}"

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use lockkeeper_console::config::{Listen, duration, one, one_or_more};
-use serde::Deserialize;
+use lockkeeper_console::config::{Listen, duration, one, one_or_more, text_or_number};
+use lockkeeper_zk_server::Word;
+use serde::{Deserialize, Deserializer, de};
 
 use super::credentials::{refuse_if_public, secret_of};
 use super::places::ConfigPlaces;
-use super::size::Size;
-use super::words::Words;
 use crate::exit::CommandFailure;
 
 /// The least duration that can be told to clients, which count milliseconds.
@@ -203,5 +202,108 @@ impl ServerSettings {
                 path.display()
             ))),
         }
+    }
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Words(pub(crate) Vec<Word>);
+
+impl Words {
+    /// Those that tell nothing of paths and sessions, and are short however much there is.
+    pub(crate) const DEFAULT: [Word; 5] = [Word::Srvr, Word::Ruok, Word::Mntr, Word::Stat, Word::Isro];
+
+    /// Reads words with commas between them; `*` is all of them, and an empty text none.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Ok(Self(Vec::new())),
+            "*" => Ok(Self(Word::ALL.to_vec())),
+            _ => text.split(',').map(|word| parse_one(word.trim())).collect::<Result<_, _>>().map(Self),
+        }
+    }
+}
+
+fn parse_one(word: &str) -> Result<Word, String> {
+    word.parse().map_err(|error| format!("`{word}` is {error}; write them as ruok,mntr, or * for all"))
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// The units, and how many bytes each is; letters may be small or capital, and `iB` or `B` may be left out.
+const UNITS: [(char, usize); 3] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Size {
+    pub(crate) bytes: usize,
+}
+
+impl Size {
+    /// Reads `4096`, `64KiB`, `512M` or `2g`; all units are powers of 1,024.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let refusal = || format!("`{text}` is not a size, such as 64KiB, 512M, 2G or plain bytes");
+        let digits_end = text.find(|mark: char| !mark.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, unit) = text.split_at(digits_end);
+        let number: usize = digits.parse().map_err(|_| refusal())?;
+        let unit = unit.trim_start().to_ascii_lowercase();
+        let mut letters = unit.chars();
+        let factor = match letters.next() {
+            None => Some(1),
+            Some('b') if letters.as_str().is_empty() => Some(1),
+            Some(first) if matches!(letters.as_str(), "" | "b" | "ib") => {
+                UNITS.iter().find(|(letter, _)| *letter == first).map(|(_, factor)| *factor)
+            }
+            Some(_) => None,
+        };
+        let bytes = factor.ok_or_else(refusal)?.checked_mul(number);
+        bytes.map(|bytes| Self { bytes }).ok_or_else(|| format!("`{text}` is more than this machine can count"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_or_number(deserializer, "a size, such as \"64KiB\", \"512M\" or a number of bytes", Self::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_with_commas_between_them() {
+        assert_eq!(Words::parse("ruok, mntr"), Ok(Words(vec![Word::Ruok, Word::Mntr])));
+        assert_eq!(Words::parse("*"), Ok(Words(Word::ALL.to_vec())));
+        assert_eq!(Words::parse(""), Ok(Words(Vec::new())));
+        for wrong in ["conf", "ruok,", "RUOK", "ruok mntr"] {
+            let refusal = Words::parse(wrong).unwrap_err();
+            assert!(refusal.contains("not one of ruok, srvr"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_a_number_with_a_unit_or_plain_bytes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4_096),
+            ("64KiB", 65_536),
+            ("512M", 512 << 20),
+            ("2g", 2 << 30),
+            ("1 kb", 1_024),
+            ("7B", 7),
+        ] {
+            assert_eq!(Size::parse(text), Ok(Size { bytes }), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_with_what_to_write() {
+        for text in ["", "M", "1.5G", "-1", "10T", "10 MB/s", "1kib2", "ten"] {
+            let refusal = Size::parse(text).expect_err(text);
+            assert!(refusal.contains("such as 64KiB"), "{text}: {refusal}");
+        }
+        assert!(Size::parse("99999999999999999G").is_err(), "it does not fit");
     }
 }

@@ -1,7 +1,9 @@
 //! The chosen settings: the service and its options, for locks; and those of a server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{KeeperBuilder, ServiceUrl};
 
@@ -9,11 +11,36 @@ use super::credentials::PlaceCredentials;
 use super::file::LockSettings;
 use super::places::{ConfigPlaces, URL_VARIABLE};
 use super::server::ServerSettings;
-use crate::args::Global;
 use crate::exit::CommandFailure;
 
 /// The files of this machine, in the directory that the library chooses.
 const DEFAULT_URL: &str = "file:";
+
+/// What every command takes.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// The service to use, as in --connect file:/srv/locks; a password belongs into LOCKKEEPER_PASSWORD
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) connect: Option<String>,
+    /// The config file to read, as in --config /etc/backup/lockkeeper.toml
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON, as in `lockkeeper --json ls`
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say which service is used and what happens, as in `lockkeeper -v run x -- true`
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+#[cfg(any(feature = "monitor", feature = "top"))]
+impl Global {
+    /// Orders that reach the same service, also in a shell without these options.
+    pub(crate) fn orders(&self) -> lockkeeper_console::output::OrderCommands {
+        lockkeeper_console::output::OrderCommands::new(self.connect.as_deref(), self.config.as_deref())
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct ServiceSettings {

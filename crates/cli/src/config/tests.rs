@@ -10,7 +10,7 @@ use lockkeeper_console::config::Listen;
 
 use super::places::ConfigPlaces;
 use super::{ServerSettings, ServiceSettings};
-use crate::args::Global;
+use crate::config::Global;
 use crate::exit::CommandFailure;
 
 /// A simulated machine: variables, and files under a temporary directory.

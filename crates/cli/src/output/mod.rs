@@ -3,23 +3,20 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `remnants` | what users have left, for `gc` |
-//! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `matrix` | what each service promises, for `capabilities` |
-//! | `promises` | what the service in use promises, for `capabilities`; whether a lock is held, for `check` |
+//! | `promises` | what the service in use promises, for `capabilities`; what was found of it, for `doctor`; `check` |
 
-mod diagnosis;
 mod matrix;
 mod promises;
 #[cfg(feature = "monitor")]
 mod remnants;
 
-pub(crate) use diagnosis::Diagnosis;
 pub(crate) use lockkeeper_console::output::{
     ContenderView, Deed, ListedLock, ShownLock, brief, json_line, list, one_line, print, print_json, say, table, write,
 };
 #[cfg(feature = "monitor")]
 pub(crate) use lockkeeper_console::output::{Deadlocks, OrderCommands, shell_line};
 pub(crate) use matrix::Matrix;
-pub(crate) use promises::{Checked, Promises};
+pub(crate) use promises::{Checked, Diagnosis, Promises};
 #[cfg(feature = "monitor")]
 pub(crate) use remnants::{RemnantOutcome, Remnants};

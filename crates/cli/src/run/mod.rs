@@ -7,24 +7,19 @@
 //!
 //! | file | what lives there |
 //! | --- | --- |
-//! | `supervision` | what the caller hands over, and what comes back |
 //! | `runner` | the runner's loop: signals, renewals, loss, the end of the watchdog |
-//! | `terminal` | which group has the terminal; Ctrl-Z |
-//! | `signals` | which signals reach the command |
-//! | `stand_by` | making a watchdog before it is needed |
-//! | `watchdog` | the watchdog's loop |
-//! | `watchdog_end` | the end of a watchdog, as its runner sees it |
+//! | `terminal` | which group has the terminal; Ctrl-Z; which signals reach the command |
+//! | `stand_by` | what the caller hands over and gets back; making a watchdog before it is needed; its end, as its runner sees it |
+//! | `watchdog` | the watchdog's loop, and its timer, which does not stop while the machine sleeps |
 //! | `launcher` | from the watchdog to the command |
 //! | `ending` | which grace fits, when to ask the command to end and when to kill it: pure |
 //! | `group` | the command's processes, in its group and strayed from it: kill them, wait for their end |
 //! | `processes` | the process table |
 //! | `channel` | the messages between the three |
-//! | `alarm` | a timer that does not stop while the machine sleeps |
 //! | `hold_socket` | what the command may ask of its runner |
 //!
 //! How the lock is taken and released, the environment and the exit codes belong to the caller.
 
-mod alarm;
 mod channel;
 mod ending;
 mod group;
@@ -32,24 +27,19 @@ pub(crate) mod hold_socket;
 mod launcher;
 mod processes;
 mod runner;
-mod signals;
 mod stand_by;
-mod supervision;
 mod terminal;
 mod watchdog;
-mod watchdog_end;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
-pub(crate) use stand_by::StandBy;
-pub(crate) use supervision::{CommandOutcome, OnLoss, StopOrder, Supervision};
+pub(crate) use stand_by::{CommandOutcome, LeavingWatchdog, OnLoss, StandBy, StopOrder, Supervision};
 pub(crate) use terminal::in_foreground;
 #[cfg(feature = "top")]
 pub(crate) use terminal::{JobControl, stop_job};
-pub(crate) use watchdog_end::LeavingWatchdog;
 
 /// Runs this process as the watchdog if its first argument says so.
 ///

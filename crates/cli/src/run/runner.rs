@@ -25,10 +25,9 @@ use tokio::time::MissedTickBehavior;
 use super::channel::{self, CommandEnd, EndCause, Message};
 use super::ending::take_over_at;
 use super::group::Group;
-use super::signals::{ENDING, Signals};
-use super::stand_by::StandBy;
+use super::stand_by::{LeavingWatchdog, StandBy, end_group};
+use super::terminal::{ENDING, Signals};
 use super::terminal::{JobControl, Terminal, stop_job};
-use super::watchdog_end::{LeavingWatchdog, end_group};
 use super::{CommandOutcome, OnLoss, StopOrder, Supervision};
 
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.

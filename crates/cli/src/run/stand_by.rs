@@ -11,12 +11,17 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use fork::Fork;
+use lockkeeper::SafeUntil;
+use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper_console::output::say;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 
-use super::channel;
-use super::watchdog;
+use super::group::{Group, say_unseen, stubborn};
+use super::watchdog::STUBBORN_MS;
+use super::{channel, watchdog};
 
 /// How long a watchdog in waiting may take to see off its launcher and to end, in milliseconds: a thousand times what
 /// it takes. One that a debugger keeps from it would take for ever.
@@ -105,8 +110,101 @@ fn ends_within(child: Pid, time: Duration) -> bool {
     rustix::io::retry_on_intr(|| poll(&mut ended, Some(&timeout))).is_ok_and(|ready| ready > 0)
 }
 
+/// How often a group whose watchdog died is looked at, in milliseconds.
+const LOOK_MS: u64 = 5;
+
+/// A watchdog that has closed the lifeline and has nothing left to do. Dropping this waits until it is gone.
+#[derive(Debug)]
+pub(crate) struct LeavingWatchdog(Pid);
+
+impl LeavingWatchdog {
+    pub(super) const fn of(watchdog: Pid) -> Self {
+        Self(watchdog)
+    }
+}
+
+impl Drop for LeavingWatchdog {
+    fn drop(&mut self) {
+        // It has nothing left to do, and one that was stopped would not end.
+        let _ = kill_process(self.0, Signal::KILL);
+        let _ = waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED);
+    }
+}
+
+/// Kills the processes of a command whose watchdog is dead, and waits until none of them is alive.
+pub(super) async fn end_group(group: Group) {
+    // Before any process of it is waited for: until then no other process has its number.
+    group.kill();
+    let start = SystemClock.now();
+    let (mut is_said, mut is_unseen_said) = (false, false);
+    loop {
+        let alive = group.alive();
+        if let Err(why) = &alive
+            && !std::mem::replace(&mut is_unseen_said, true)
+        {
+            say_unseen(why);
+        }
+        if alive.as_ref().map_or(true, Vec::is_empty) {
+            group.bury();
+            if group.is_empty() {
+                return;
+            }
+        }
+        group.kill_strays();
+        if !is_said && SystemClock.now().saturating_duration_since(start) > Duration::from_millis(STUBBORN_MS) {
+            is_said = true;
+            say(&stubborn(&alive.unwrap_or_default()));
+        }
+        tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+    }
+}
+
+/// What happens to the command when its lock is lost, as the options say it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum OnLoss {
+    /// It is ended before another contender is granted the lock
+    Stop,
+    /// It goes on, and a line says so
+    Warn,
+}
+
+/// A command to run under a hold.
+pub(crate) struct Supervision {
+    /// The watchdog that was made for this command; without one, one is made now.
+    pub(crate) stand_by: Option<StandBy>,
+    pub(crate) command: Vec<OsString>,
+    /// Added to the inherited environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Keeps our place in the queue while it is open; the watchdog closes it when the command is dead.
+    pub(crate) lifeline: Option<OwnedFd>,
+    /// Tells until when the hold may be believed; asked again and again if it has a deadline.
+    pub(crate) safe_until: Box<dyn Fn() -> SafeUntil + Send + Sync>,
+    /// How long the command may take to end by itself once it was asked to.
+    pub(crate) grace: Duration,
+    pub(crate) on_loss: OnLoss,
+}
+
+/// The order to give the lock up, and so to end the command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct StopOrder {
+    /// Why, for a line to be read, without characters that a terminal obeys.
+    pub(crate) why: String,
+    /// Within which time the command must be dead, if that is shorter than its grace.
+    pub(crate) within: Option<Duration>,
+}
+
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum CommandOutcome {
+    Exited(i32),
+    Signaled(i32),
+    LockLost(String),
+    NotFound(String),
+    NotExecutable(String),
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
     use std::sync::mpsc;
 
     use lockkeeper_faults::wait::PATIENCE;
@@ -123,6 +221,15 @@ mod tests {
             let _ = sender.send(());
         });
         dropped.recv_timeout(PATIENCE).expect("it is killed");
+        assert!(child.wait().is_err(), "it was waited for");
+    }
+
+    #[test]
+    fn a_watchdog_that_was_stopped_on_its_way_out_is_not_waited_for() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).unwrap();
+        drop(LeavingWatchdog(pid));
         assert!(child.wait().is_err(), "it was waited for");
     }
 }

@@ -5,15 +5,20 @@
 //! and stdout are the terminal. Otherwise we are likely one end of a pipeline, whose other members would lose it; then
 //! it is lent when the command asks for it, which the kernel shows by stopping it.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::task::Poll;
 
+use nix::sys::signal::SigSet;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
+use tokio::signal::unix::{self, SignalKind};
 
 use super::channel::Foreground;
 use super::processes::{self, Process, ProcessLife};
+use crate::signals::catch;
 
 /// The terminal of this session, if it has one.
 pub(super) struct Terminal {
@@ -132,4 +137,44 @@ fn job_control(table: &[Process], group: Pid) -> JobControl {
     };
     let mut members = table.iter().filter(|process| process.group == Some(group) && process.life == ProcessLife::Alive);
     if members.any(has_outer_parent) { JobControl::Shell } else { JobControl::NoProcess }
+}
+
+/// Passed on to the command as they come.
+const PASSED_ON: [Signal; 7] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::TSTP];
+
+/// Those that end a command unless it handles them; the watchdog confirms that it has passed them on.
+pub(super) const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// The signals that this process receives from now on instead of being ended or stopped by them.
+pub(super) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+impl Signals {
+    pub(super) fn listen() -> io::Result<Self> {
+        // Taking the terminal back from the background, or a line of ours there, must not stop us.
+        let mut mask = SigSet::empty();
+        mask.add(nix::sys::signal::Signal::SIGTTOU);
+        mask.thread_block()?;
+
+        let mut streams = vec![(Signal::CONT, unix::signal(SignalKind::from_raw(Signal::CONT.as_raw()))?)];
+        for signal in PASSED_ON {
+            streams.extend(catch(signal)?.map(|stream| (signal, stream)));
+        }
+        Ok(Self { streams })
+    }
+
+    /// Waits for the next one. Several of a kind may come as one, as with the kernel.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
 }

@@ -10,7 +10,7 @@ use lockkeeper_monitor::{Collector, alerts::Thresholds};
 use serde::Deserialize;
 
 use super::receiver::{Webhook, WebhookFormat};
-use super::span::Span;
+use super::values::Span;
 
 /// The monitor's settings, as far as they are given.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -1,39 +1,31 @@
-//! Judges what is known each second, tells of alerts on stderr, and has them written down before receivers are told.
+//! Alerts as a monitor raises them: it judges each second, prints them on stderr, and writes them down before receivers
+//! are told. `View` has all that answers are made from.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockkeeper::{Keeper, QueueName};
-use lockkeeper_monitor::alerts::{Alert, AlertNews, Desk, Rule};
+use lockkeeper::{Keeper, NamePattern, QueueName};
+use lockkeeper_monitor::alerts::{Alert, AlertNews, AlertNotes, Desk, Rule};
 use lockkeeper_monitor::{Collector, TimePoint};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::receiver::{Receiver, Sink};
-use super::sender::{AlertSender, NoteOutcome, warn_of_refusal};
-use super::state_file::{STATE_BYTES_MAX, StateFile};
+use super::sender::{AlertSender, NoteOutcome, SharedDesk, said, warn_of_refusal};
 use crate::config::MonitorSettings;
 use crate::exit::CommandFailure;
-use crate::locked::locked;
-use crate::output::say;
-use crate::output::{brief, summary};
+use crate::output::{OrderCommands, brief, say};
+use crate::process::locked;
 
 /// How often is judged, since an alert may begin or end by the time alone; and how often at most, since a service may
 /// be full of changes.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// What is told, which the judge, the receivers and the election share.
-#[derive(Debug)]
-pub(super) struct SharedDesk(Mutex<Desk>);
-
-impl SharedDesk {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
-        locked(&self.0)
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Alerting {
@@ -80,7 +72,7 @@ impl Alerting {
         if sender.is_some() {
             desk.follow();
         }
-        let desk = SharedDesk(Mutex::new(desk));
+        let desk = SharedDesk::new(desk);
         let (is_file_failing, told) = (AtomicBool::new(false), Notify::new());
         let alerting = Self { collector, settings, desk, receivers, sender, refusal, file, is_file_failing, told };
         // One that cannot be written at all is of no use.
@@ -190,7 +182,7 @@ impl Alerting {
         (noted == NoteOutcome::Written).then_some(changes)
     }
 
-    fn note_saved(&self, saved: Result<(), (StateFile, std::io::Error)>) {
+    fn note_saved(&self, saved: Result<(), (StateFile, io::Error)>) {
         let was_failing = self.is_file_failing.swap(saved.is_err(), Ordering::Relaxed);
         match saved {
             Err((file, error)) if !was_failing => say(&format!(
@@ -219,6 +211,91 @@ impl Alerting {
     }
 }
 
-pub(super) fn said(alert: &Alert, now: TimePoint) -> String {
-    summary(alert, now.unix)
+/// The longest file that is read and written, in bytes: the notes of some ten thousand alerts.
+pub(super) const STATE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Who may read and write it: alerts name locks and their owners.
+const MODE: u32 = 0o600;
+
+/// A file that is replaced as a whole, so that it is never half written.
+#[derive(Clone, Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+    /// Where the next state is written, beside it.
+    next: PathBuf,
+    /// The number of the state that was written last.
+    saved: Arc<Mutex<u64>>,
+}
+
+impl StateFile {
+    /// Reads the file, if it is there.
+    /// Fails if nothing can be made of it: it stays as it is.
+    pub(crate) fn open(path: &Path, service: &str) -> Result<(Self, Option<AlertNotes>), CommandFailure> {
+        let refuse = |what: String| CommandFailure::ours(format!("--state: {}: {what}", path.display()));
+        let Some(name) = path.file_name() else { return Err(refuse("it names no file".to_owned())) };
+        let mut next = std::ffi::OsString::from(".");
+        next.push(name);
+        next.push(".next");
+        let file = Self { path: path.to_owned(), next: path.with_file_name(next), saved: Arc::default() };
+        let Some(bytes) = read(path).map_err(|error| refuse(format!("cannot be read: {error}")))? else {
+            return Ok((file, None));
+        };
+        let notes = AlertNotes::decode(&bytes, service).map_err(|error| {
+            refuse(format!(
+                "it {error}; it is left as it is: name another file, or move it away, and what is wrong now is told \
+                 again"
+            ))
+        })?;
+        Ok((file, Some(notes)))
+    }
+
+    /// Replaces the file, unless a state of a greater number was written meanwhile. What was there before is there
+    /// until the new one is on the disk.
+    pub(crate) fn save(&self, (number, bytes): &(u64, Vec<u8>)) -> io::Result<()> {
+        let mut saved = locked(&self.saved);
+        if *number < *saved {
+            return Ok(());
+        }
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let options =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).custom_flags(flags).to_owned();
+        let mut next = options.open(&self.next)?;
+        // It may be left over, from a monitor that was killed.
+        next.set_permissions(PermissionsExt::from_mode(MODE))?;
+        next.write_all(bytes)?;
+        next.sync_all()?;
+        std::fs::rename(&self.next, &self.path)?;
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
+        *saved = *number;
+        Ok(())
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(found) if !found.is_file() => return Err(io::Error::other("it is no regular file")),
+        Ok(_) => {}
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(STATE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    match bytes.len() {
+        0..=STATE_BYTES_MAX => Ok(Some(bytes)),
+        _ => Err(io::Error::other(format!("it is longer than {STATE_BYTES_MAX} bytes"))),
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) collector: Arc<Collector>,
+    pub(crate) alerting: Arc<Alerting>,
+    /// The locks that have series with their names.
+    pub(crate) lock_metrics: Vec<NamePattern>,
+    pub(crate) orders: OrderCommands,
 }

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use super::operate::{Peer, PublicUrl, host_name};
 use crate::config::Listen;
 use crate::exit::CommandFailure;
-use crate::listening::{BoundPort, HEAD_BYTES_MAX};
+use crate::process::{BoundPort, HEAD_BYTES_MAX};
 
 /// How many connections are served at a time: a hundred onlookers, and some scrapers; more are closed.
 const CONNECTIONS_MAX: usize = 256;

@@ -10,7 +10,7 @@ use lockkeeper::NamePattern;
 use lockkeeper_monitor::{DeadlockVerdict, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use crate::output::is_harmful;
-use crate::output::known::oldest_wait;
+use crate::output::marks::oldest_wait;
 
 pub(super) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -3,7 +3,7 @@
 //!
 //! What is noted, and what a monitor tells that does not lead, `lockkeeper-monitor` decides.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
@@ -11,14 +11,12 @@ use lockkeeper::counter::{SharedValue, VALUE_BYTES_MAX, Value, ValueVersion};
 use lockkeeper::election::{Election, Leadership};
 use lockkeeper::{Advice, Error, Hold, Keeper, Result, Wait};
 use lockkeeper_monitor::TimePoint;
-use lockkeeper_monitor::alerts::{AlertNotes, SENDERS};
+use lockkeeper_monitor::alerts::{Alert, AlertNotes, Desk, SENDERS};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::alerting::{SharedDesk, said};
-use crate::locked::locked;
-use crate::output::brief;
-use crate::output::say;
+use crate::output::{brief, say, summary};
+use crate::process::locked;
 
 /// How long the service is left alone when it does not let us stand for election now.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -32,6 +30,20 @@ const NOTE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long notes, or the election, may fail for now before alerts are sent without: a service that is full lets
 /// sessions live and refuses what they write, for hours.
 const FAILING_MAX: Duration = Duration::from_secs(30);
+
+/// What is told, which the judge, the receivers and the election share.
+#[derive(Debug)]
+pub(super) struct SharedDesk(Mutex<Desk>);
+
+impl SharedDesk {
+    pub(super) const fn new(desk: Desk) -> Self {
+        Self(Mutex::new(desk))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
+        locked(&self.0)
+    }
+}
 
 /// A monitor as a candidate, and what it notes while it leads.
 #[derive(Debug)]
@@ -262,4 +274,8 @@ fn read(value: &Value) -> Option<AlertNotes> {
 
 fn moment() -> TimePoint {
     TimePoint { boot: SystemClock.now(), unix: SystemClock.unix_time() }
+}
+
+pub(super) fn said(alert: &Alert, now: TimePoint) -> String {
+    summary(alert, now.unix)
 }

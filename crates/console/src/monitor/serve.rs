@@ -8,16 +8,16 @@ use lockkeeper::{Keeper, NamePattern, QueueName};
 use sd_notify::NotifyState;
 
 use super::alerting::Alerting;
+use super::alerting::View;
 use super::answers::router;
 use super::listener::MonitorListener;
 use super::operate::{Operating, PublicUrl, Token, routes as operating_routes};
 use super::page::{Pages, routes};
-use super::view::View;
 use crate::args::MonitorArgs;
 use crate::config::{Listen, MonitorSettings};
 use crate::exit::CommandFailure;
-use crate::manager::tell_manager;
 use crate::output::{OrderCommands, say};
+use crate::process::tell_manager;
 
 /// A monitor whose options are checked, and that serves nothing yet.
 #[derive(Debug)]

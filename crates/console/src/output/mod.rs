@@ -6,27 +6,21 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
-//! | `who` | one contender of it |
+//! | `who` | one contender of it, and what an order did to it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
 //! | `marks` | which locks something is wrong with, and the words that mark them |
-//! | `known` | what pages and the terminal show of it, before either writes it; from when on it is too old |
-//! | `orders` | what an operator did to a lock |
-//! | `text`, `printing` | tables and durations; to stdout |
+//! | `text` | tables, durations and JSON; to stdout and stderr |
 
 #[cfg(feature = "monitor")]
 mod alerts;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod deadlocks;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) mod known;
 mod locks;
 #[cfg(any(feature = "monitor", feature = "top"))]
-mod marks;
+pub(crate) mod marks;
 #[cfg(feature = "monitor")]
 mod monitored;
-mod orders;
-mod printing;
 mod text;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod way_out;
@@ -50,15 +44,13 @@ pub(crate) use marks::tag;
 pub(crate) use marks::{LockMark, LockMarks};
 #[cfg(feature = "monitor")]
 pub(crate) use monitored::{AnswerAge, EventList, MonitoredLocks, MonitoredQueue};
-pub use orders::{Deed, OrderReport};
-pub use printing::{json_line, print, print_json, say, write};
 #[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
-pub use text::{brief, one_line, table};
+pub use text::{brief, json_line, one_line, print, print_json, say, table, write};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub use way_out::{OrderCommands, shell_line};
-pub use who::ContenderView;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use who::date;
 #[cfg(feature = "monitor")]
 pub(crate) use who::millis;
+pub use who::{ContenderView, Deed, OrderReport};

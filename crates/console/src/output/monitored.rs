@@ -6,8 +6,8 @@ use lockkeeper_monitor::{
 };
 use serde::Serialize;
 
-use super::known::{kind_of, oldest_wait};
 use super::locks::EntryState;
+use super::marks::{kind_of, oldest_wait};
 use super::who::{ContenderView, date, millis};
 
 #[derive(Debug, Serialize)]

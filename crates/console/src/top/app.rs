@@ -4,8 +4,8 @@
 use lockkeeper::QueueName;
 
 use super::contender::{ContenderIdentity, ContenderRow};
-use super::cursor::Cursor;
 use super::input::{KeyPress, TerminalInput};
+use super::query::Cursor;
 use super::query::Query;
 use super::question::{Question, QuestionOutcome};
 use super::sight::{LockLine, ScreenData};

@@ -6,7 +6,7 @@ use lockkeeper::{Answers, ContenderId, ContenderInfo, FencingToken, Mode};
 use lockkeeper_monitor::{KnownContender, TimePoint};
 
 use crate::ordering::SeenContender;
-use crate::output::known::held;
+use crate::output::marks::held;
 use crate::output::{brief, date};
 
 #[derive(Clone, Debug)]

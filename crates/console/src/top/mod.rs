@@ -8,8 +8,7 @@
 //! | `sight` | what is known of the locks, as what is to be shown |
 //! | `contender` | one contender of it |
 //! | `problems` | what is wrong, the worst first |
-//! | `query` | which locks are listed, and in which order |
-//! | `cursor` | the chosen lock or contender, which keeps its line |
+//! | `query` | which locks are listed, in which order, and which is chosen |
 //! | `app` | what is on the screen, and what a key does to it |
 //! | `question` | what is asked before an order |
 //! | `draw` | the screen, cell by cell |
@@ -18,7 +17,6 @@
 
 mod app;
 mod contender;
-mod cursor;
 mod draw;
 mod input;
 mod live;

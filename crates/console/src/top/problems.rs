@@ -8,7 +8,7 @@ use lockkeeper_monitor::alerts::{Alert, AlertFinding};
 use lockkeeper_monitor::{DeadlockVerdict, Judged, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use super::contender::name;
-use crate::output::known::{self, hour, locks_of, told_deadlocks};
+use crate::output::marks::{self, hour, locks_of, told_deadlocks};
 use crate::output::{DeadlockReport, OrderCommands, brief, waiting};
 
 /// How many are told, the worst ones; `lockkeeper deadlocks` prints all deadlocks.
@@ -104,7 +104,7 @@ fn of_lock(alert: &Alert, orders: &OrderCommands, now: TimePoint) -> Option<Prob
 
 /// A lock that is frozen while contenders wait for it.
 fn frozen(lock: &QueueName, known: &KnownLock, orders: &OrderCommands, now: TimePoint) -> Option<Problem> {
-    let (freezer, reason, waiters) = known::frozen(known)?;
+    let (freezer, reason, waiters) = marks::frozen(known)?;
     let (since, waiting) = (brief(freezer.age(now)), waiting(waiters));
     Some(Problem {
         weight: Weight::Mild,

@@ -9,7 +9,7 @@ use lockkeeper_monitor::{CollectionMode, KnownLock, MonitorState, ServiceFreshne
 use super::contender::{self, ContenderRow, held_for};
 use super::problems::{Problem, problems};
 use super::query::{Query, QueryMatches};
-use crate::output::known::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
+use crate::output::marks::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
 use crate::output::{LockMark, LockMarks, OrderCommands, brief};
 
 /// How many contenders of a queue are shown, from its head; `show` prints all.

@@ -14,15 +14,11 @@ use lockkeeper::QueueName;
 use lockkeeper::clock::BootInstant;
 
 use super::episode::{Alert, AlertNews, Alerts, Outage};
-use super::findings::About;
+use super::findings::{About, Rule, Thresholds};
 use super::notes::{AlertNotes, NotedAlert};
 use super::outbox::AlertOutbox;
-use super::rule::{Rule, Thresholds};
 use crate::collect::{MonitorState, ServiceFreshness};
 use crate::model::TimePoint;
-
-/// The election of the monitor that sends alerts, in the service that is watched. A collector does not show it.
-pub const SENDERS: &str = "lockkeeper-monitor/alerts";
 
 /// Which alerts a monitor tells its receivers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,7 +8,7 @@ use lockkeeper::QueueName;
 use lockkeeper::clock::BootInstant;
 
 use super::findings::{About, AlertFinding, Symptom, of_locks, of_service};
-use super::rule::{Rule, Thresholds};
+use super::findings::{Rule, Thresholds};
 use crate::collect::{MonitorState, ServiceFreshness};
 use crate::model::TimePoint;
 

@@ -14,11 +14,11 @@ mod episode;
 mod findings;
 mod notes;
 mod outbox;
-mod rule;
 
-pub use desk::{Desk, SENDERS, is_of_service};
+pub use crate::snapshot::SENDERS;
+pub use desk::{Desk, is_of_service};
 pub use episode::{Alert, AlertNews, Alerts, Outage};
 pub use findings::{About, AlertFinding};
+pub use findings::{Rule, Thresholds};
 pub use notes::{AlertNotes, NotedAlert, NotesError};
 pub use outbox::{AlertOutbox, KEPT_FOR, NEWS_MAX};
-pub use rule::{Rule, Thresholds};

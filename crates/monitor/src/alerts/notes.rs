@@ -10,8 +10,7 @@ use lockkeeper::{ContenderId, QueueName};
 use serde::{Deserialize, Serialize};
 
 use super::episode::{Alert, AlertNews, Outage};
-use super::findings::{About, AlertFinding};
-use super::rule::Rule;
+use super::findings::{About, AlertFinding, Rule};
 
 /// The version of the text that is written. Since version 2 there are the rules `lost` and `jeopardy`.
 const VERSION: u64 = 2;

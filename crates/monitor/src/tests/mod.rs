@@ -13,6 +13,7 @@ mod model;
 mod named;
 mod outbox;
 mod plain;
+pub(crate) mod planted;
 mod quiet;
 mod random_worlds;
 mod scene;

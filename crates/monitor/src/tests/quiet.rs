@@ -8,8 +8,8 @@ use lockkeeper_faults::figures;
 use super::scene::{contender, foreign, lock, of, seen, semaphore};
 use crate::confirmation::{Confirmation, DeadlockVerdict};
 use crate::find;
-use crate::planted::{self, Fault};
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
+use crate::tests::planted::{self, Fault};
 
 /// How many worlds are watched.
 const WORLDS: usize = 1_000;

@@ -12,9 +12,9 @@ use crate::cores::cores;
 use crate::find;
 use crate::flows::{Flows, Sureness};
 use crate::model::{LockModel, TimePoint};
-use crate::planted::{self, Fault};
 use crate::reduction::reduce;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
+use crate::tests::planted::{self, Fault};
 use crate::world::World;
 
 /// How many worlds are compared.

@@ -15,11 +15,11 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::asked::{OrderRequest, OrderWord, lock};
-use super::body::form;
 use super::desk::{DeskState, OperatorDesk};
 use super::operating::{Operating, said};
 use super::origin::{Peer, RequestOrigin};
-use super::refused::Refused;
+use super::request::Refused;
+use super::request::form;
 use super::sessions::SessionKey;
 use super::under_way::UnderWay;
 use crate::args::FreezableKind;

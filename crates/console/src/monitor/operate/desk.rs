@@ -10,9 +10,9 @@ use lockkeeper::{ContenderInfo, QueueName};
 use super::links::door_of;
 use super::operating::Operating;
 use super::origin::RequestOrigin;
-use super::refused::Refused;
+use super::request::Refused;
+use crate::monitor::alerting::View;
 use crate::monitor::page::{Escaped, Frame, QueryValue, answer, freshness};
-use crate::monitor::view::View;
 
 /// The desk, as handlers of requests have it.
 pub(super) type DeskState = State<Arc<OperatorDesk>>;

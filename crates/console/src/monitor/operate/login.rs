@@ -8,11 +8,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 
-use super::body::form;
 use super::confirm::Target;
 use super::desk::{DeskState, OperatorDesk};
 use super::origin::{Peer, RequestOrigin};
-use super::refused::Refused;
+use super::request::Refused;
+use super::request::form;
 use crate::monitor::page::Escaped;
 
 #[derive(Deserialize)]

@@ -1,22 +1,23 @@
 //! State of all operators' requests: the token, who is logged in, and the service that orders go to.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use lockkeeper::clock::BootInstant;
 use lockkeeper::{Keeper, QueueName};
 use lockkeeper_monitor::Collector;
 
 use super::origin::{PublicUrl, RequestOrigin};
-use super::refused::Refused;
+use super::request::Refused;
 use super::sessions::{OperatorSessions, SESSION_LASTS, SessionKey};
 use super::token::Token;
 use super::under_way::{OrdersUnderWay, UnderWay};
-use super::window::Window;
 use crate::exit::CommandFailure;
-use crate::locked::locked;
 use crate::ordering::OperatorOrder;
 use crate::output::say;
+use crate::process::locked;
 
 /// How many wrong tokens may be given in a minute: by all callers together, since addresses are cheap and those behind
 /// a proxy have one. A right token waits too, or guessing would go on.
@@ -214,4 +215,56 @@ fn random_text() -> Result<String, CommandFailure> {
     getrandom::fill(&mut bytes)
         .map_err(|error| CommandFailure::ours(format!("the system has no random numbers: {error}")))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+/// When the last ones were, as far as they count.
+#[derive(Debug)]
+pub(super) struct Window {
+    max: usize,
+    over: Duration,
+    times: VecDeque<BootInstant>,
+}
+
+impl Window {
+    /// Lets `max` of them be in any time of `over`.
+    pub(super) const fn new(max: usize, over: Duration) -> Self {
+        Self { max, over, times: VecDeque::new() }
+    }
+
+    /// Notes one; those that are too old to count, and those beyond the limit, are forgotten.
+    pub(super) fn note(&mut self, now: BootInstant) {
+        if self.times.len() >= self.max {
+            self.times.pop_front();
+        }
+        self.times.push_back(now);
+    }
+
+    /// Returns after which time the next one may be; `None` if it may be now.
+    pub(super) fn wait(&self, now: BootInstant) -> Option<Duration> {
+        let oldest = self.times.front().filter(|_| self.times.len() >= self.max)?;
+        let left = self.over.saturating_sub(now.saturating_duration_since(*oldest));
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_so_many_in_a_minute_the_next_waits_until_the_first_is_a_minute_old() {
+        let minute = Duration::from_secs(60);
+        let at = |seconds: u64| BootInstant::from_nanos(0).saturating_add(Duration::from_secs(1_000 + seconds));
+        let mut window = Window::new(5, minute);
+        for second in 0..5 {
+            assert_eq!(window.wait(at(second)), None);
+            window.note(at(second));
+        }
+        assert_eq!(window.wait(at(4)), Some(Duration::from_secs(56)));
+        assert_eq!(window.wait(at(59)), Some(Duration::from_secs(1)));
+        assert_eq!(window.wait(at(60)), None);
+        window.note(at(60));
+        assert_eq!(window.wait(at(60)), Some(Duration::from_secs(1)), "the second one of before counts still");
+        assert_eq!(window.wait(at(61)), None);
+    }
 }

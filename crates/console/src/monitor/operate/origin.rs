@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST, HeaderName, ORIGIN};
 
-use super::refused::Refused;
+use super::request::Refused;
 
 /// How much of a header of others is logged, in characters.
 const LOGGED_MAX: usize = 60;

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
 
 use super::asked::{OrderRequest, lock};
-use super::body::whole;
 use super::desk::OperatorDesk;
+use super::operating::Operating;
 use super::origin::{Peer, RequestOrigin};
-use super::refused::Refused;
-use crate::monitor::plain::{json, plain};
+use super::request::{Refused, whole};
+use super::{confirm, login};
+use crate::monitor::alerting::View;
+use crate::monitor::answers::{json, plain};
 use crate::output::{OrderReport, one_line};
 
 /// Carries an order out, and answers with what came of it.
@@ -71,4 +74,14 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     let given = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = given.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+/// The paths of operators, all of the depth of the page's but the one for programs.
+pub(crate) fn routes(view: Arc<View>, operating: Arc<Operating>) -> Router {
+    Router::new()
+        .route("/login", get(login::page).post(login::log_in))
+        .route("/logout", post(login::log_out))
+        .route("/order", get(confirm::page).post(confirm::order))
+        .route("/api/locks/{*name}", post(order))
+        .with_state(Arc::new(OperatorDesk { view, operating }))
 }

@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-use super::refused::Refused;
-use crate::locked::locked;
+use super::request::Refused;
 use crate::ordering::Undone;
 use crate::output::OrderReport;
 use crate::output::say;
+use crate::process::locked;
 
 /// How many freezes may be under way: each may wait in its queue for an hour.
 const FREEZES_MAX: usize = 16;

@@ -5,12 +5,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{KnownLock, LockModel, TimePoint};
+use lockkeeper_monitor::alerts::Alert;
+use lockkeeper_monitor::{KnownLock, LockModel, MonitorState, TimePoint};
 use serde::Deserialize;
 
-use super::contender::named;
-use super::escaped::{Escaped, QueryValue, thousands};
-use crate::output::known::{kind_of, longest_hold, oldest_wait};
+use super::frame::{Escaped, QueryValue, numbers, thousands};
+use super::problems::Problems;
+use super::row::named;
+use super::row::row;
+use crate::output::marks::{kind_of, longest_hold, oldest_wait};
+use crate::output::{LockMarks, OrderCommands};
 
 /// How many locks a page lists: more changing rows cost a browser more than a twentieth of its processor.
 pub(super) const ROWS_MAX: usize = 200;
@@ -206,4 +210,32 @@ fn mentions(name: &QueueName, lock: &KnownLock, sought: &str) -> bool {
             let (first, rest) = named(&one.info);
             has(&first) || has(&rest)
         })
+}
+
+/// Returns the main part of the page. Some browsers take a table that is not laid out as one for no table: it says its
+/// roles.
+pub(super) fn overview(
+    state: &MonitorState,
+    firing: &[Alert],
+    orders: &OrderCommands,
+    asked: &ListFilter,
+    now: TimePoint,
+) -> String {
+    let marks = LockMarks::new(state, firing);
+    let problems = Problems::new(state, firing, orders, now);
+    let listed = asked.choose(&state.model, now, |name| marks.has(name));
+    let rows: String = listed.locks.iter().map(|(name, lock)| row(name, Some(lock), &marks, now)).collect();
+    format!(
+        "<h1>Locks</h1>{}{}<section aria-labelledby=\"hl\"><h2 id=\"hl\">All locks</h2>{}\
+         <div class=\"card\"><table class=\"sorted\" role=\"table\">\
+         <caption class=\"vh\">Locks in use, those with problems first</caption>\
+         <thead role=\"rowgroup\"><tr role=\"row\">{}</tr></thead>\
+         <tbody role=\"rowgroup\">{rows}</tbody></table></div>\
+         <p class=\"key\" id=\"more\" role=\"status\" hidden></p>{}</section>",
+        numbers(state, problems.count(), now),
+        problems.section(),
+        asked.form(),
+        asked.heads(),
+        asked.foot(&listed),
+    )
 }

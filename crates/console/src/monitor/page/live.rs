@@ -16,16 +16,15 @@ use serde_json::json;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
-use super::escaped::differ_in_ages_alone;
+use super::frame::differ_in_ages_alone;
 use super::frame::freshness;
+use super::frame::numbers;
 use super::lock::changing;
-use super::numbers::numbers;
 use super::problems::Problems;
 use super::row::row;
-use super::stream;
-use crate::locked::locked;
-use crate::monitor::view::View;
+use crate::monitor::alerting::View;
 use crate::output::LockMarks;
+use crate::process::locked;
 
 /// How often pages are told at most: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -262,7 +261,7 @@ impl PageNews {
     fn event(&self, position: &str) -> Bytes {
         let parts: String = self.parts.values().map(String::as_str).collect();
         // Apart: within other elements rows are no HTML.
-        stream::news(position, &json!({"parts": parts, "rows": self.rows}).to_string())
+        event_of(position, &json!({"parts": parts, "rows": self.rows}).to_string())
     }
 }
 
@@ -307,4 +306,9 @@ fn of_lock(state: &MonitorState, shown: String, now: TimePoint) -> PageNews {
     let mut news = head(state, now);
     news.parts.insert("lock", shown);
     news
+}
+
+/// Returns the event that tells news in JSON, which has no line breaks; a page knows everything up to a position then.
+fn event_of(position: &str, json: &str) -> Bytes {
+    format!("event: news\nid: {position}\ndata: {json}\n\n").into()
 }

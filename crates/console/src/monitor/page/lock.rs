@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use lockkeeper::{ContenderInfo, QueueName};
 use lockkeeper_monitor::{KnownContender, KnownLock, MonitorState, SeenEvent, TimePoint, WaitPicture};
 
-use super::contender::{Other, held_for, named, others};
-use super::escaped::{Escaped, QueryValue, aged, remaining, thousands};
+use super::frame::{Escaped, QueryValue, aged, remaining, thousands};
 use super::picture::drawn;
 use super::problems::of_one;
+use super::row::{Other, held_for, named, others};
 use super::row::{holding, used_as, waiting};
 use crate::monitor::operate::{freezing, of_contender};
-use crate::output::known::{freezer, held, hour, kind_of};
+use crate::output::marks::{freezer, held, hour, kind_of};
 use crate::output::{OrderCommands, date};
 
 /// How many contenders are shown; the paths for programs have all.

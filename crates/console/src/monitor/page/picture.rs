@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use lockkeeper::QueueName;
 use lockkeeper_monitor::{Arrow, Depicted, PictureLayout, ReadingDirection, Rectangle, Says, Side, WaitPicture};
 
-use super::contender::named;
-use super::escaped::Escaped;
+use super::frame::Escaped;
+use super::row::named;
 
 /// What is free between a text and the edges of its box, in pixels.
 const PADDING: f64 = 9.0;

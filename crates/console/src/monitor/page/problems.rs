@@ -7,12 +7,12 @@ use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::{Alert, AlertFinding};
 use lockkeeper_monitor::{DeadlockVerdict, Judged, KnownLock, MonitorState, TimePoint, WaitPicture};
 
-use super::contender::named;
-use super::escaped::{Escaped, QueryValue, aged, lasting, remaining, thousands};
+use super::frame::{Escaped, QueryValue, aged, lasting, remaining, thousands};
 use super::picture::drawn;
+use super::row::named;
 use super::row::used_as;
 use crate::monitor::operate::of_way_out;
-use crate::output::known::{self, locks_of, told_deadlocks};
+use crate::output::marks::{self, locks_of, told_deadlocks};
 use crate::output::{DeadlockReport, Headline, OrderCommands, brief, summary, tag};
 
 /// How many are shown; the paths for programs have all.
@@ -167,7 +167,7 @@ fn of_lock(alert: &Alert, now: TimePoint) -> Option<String> {
 
 /// A lock that is frozen while contenders wait for it.
 fn frozen(name: &QueueName, lock: &KnownLock, now: TimePoint) -> Option<String> {
-    let (freezer, reason, waiters) = known::frozen(lock)?;
+    let (freezer, reason, waiters) = marks::frozen(lock)?;
     let (since, name) = (aged(freezer.age(now), now), name.as_str());
     Some(format!(
         "<article class=\"card problem mild\"><h3><span class=\"tag i\">frozen</span> \

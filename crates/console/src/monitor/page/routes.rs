@@ -10,14 +10,15 @@ use axum::{Extension, Router};
 use lockkeeper::QueueName;
 use serde::Deserialize;
 
-use super::escaped::{Escaped, QueryValue};
+use super::frame::{Escaped, QueryValue};
 use super::frame::{Frame, answer, file, freshness};
 use super::listing::ListFilter;
+use super::listing::overview;
+use super::lock;
 use super::pages::Pages;
-use super::stream::stream;
-use super::{lock, overview};
+use super::pages::stream;
+use crate::monitor::answers::PlainQuery;
 use crate::monitor::operate::Peer;
-use crate::monitor::plain::PlainQuery;
 
 type PagesState = State<Arc<Pages>>;
 
@@ -55,7 +56,7 @@ async fn list(
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (firing, door) = (pages.view.alerting.firing(), pages.door(peer, &headers));
     let page = pages.view.collector.read(|state| {
-        let main = overview::overview(state, &firing, &pages.view.orders, &asked, now);
+        let main = overview(state, &firing, &pages.view.orders, &asked, now);
         let live = Some(format!("live?from={}", pages.live.position(state, &firing)));
         Frame { title: "Locks", service: &service, freshness: freshness(state, now), live, now, door }.around(&main)
     });

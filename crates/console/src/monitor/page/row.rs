@@ -1,13 +1,15 @@
 //! A lock as a row of the list: rendered once, for pages and for what they are told later.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use lockkeeper::QueueName;
-use lockkeeper_monitor::{KnownLock, TimePoint};
+use lockkeeper::backend::{Flow, ProcessId};
+use lockkeeper::{ContenderInfo, QueueName};
+use lockkeeper_monitor::{KnownContender, KnownLock, LockModel, TimePoint};
 
-use super::contender::{held_for, named};
-use super::escaped::{Escaped, QueryValue, aged, row_id, thousands};
-use crate::output::known::{NAMED_MAX, freezer, longest_hold, oldest_wait, shown_kind};
+use super::frame::{Escaped, QueryValue, aged, row_id, thousands};
+use crate::output::marks::{NAMED_MAX, freezer, longest_hold, oldest_wait, shown_kind};
 use crate::output::{LockMark, LockMarks};
 
 /// As many waiters have the longest bar; the bar of half as many is four fifths of it.
@@ -108,4 +110,60 @@ fn bar(waiters: usize) -> String {
          height=\"9\" rx=\"2\"/></svg>{shown}</span>",
         BAR_WIDTH - width
     )
+}
+
+/// How many other locks of one flow are named.
+const OTHERS_MAX: usize = 3;
+
+/// What names a contender: its host, or what its client wrote, and the rest that is known of it.
+pub(in crate::monitor) fn named(info: &ContenderInfo) -> (String, String) {
+    let session = info.session.as_ref().map(|session| format!("session {session}"));
+    match (&info.owner, &info.label) {
+        (Some(owner), _) => (owner.host.clone(), format!("pid {} {}", owner.pid, owner.command)),
+        (None, Some(label)) => (label.clone(), session.unwrap_or_else(|| info.id.to_string())),
+        (None, None) => (info.id.to_string(), session.unwrap_or_default()),
+    }
+}
+
+/// Says for how long it is held; `≥` where that is since it was seen to.
+pub(super) fn held_for((least, is_longer): (Duration, bool), now: TimePoint) -> String {
+    format!("{}{}", if is_longer { "≥ " } else { "" }, aged(least, now))
+}
+
+/// What a flow of control does with another lock.
+#[derive(Clone, Debug)]
+pub(super) struct Other {
+    pub(super) lock: QueueName,
+    pub(super) holds: bool,
+}
+
+type FlowKey = (ProcessId, Flow);
+
+fn flow_key(info: &ContenderInfo) -> Option<FlowKey> {
+    Some((info.caller.process?, info.caller.flow?))
+}
+
+/// Finds what the flows of some contenders do with locks other than this one, in the order of the contenders.
+pub(super) fn others(model: &LockModel, here: &QueueName, contenders: &[KnownContender]) -> Vec<Vec<Other>> {
+    let mut found = vec![Vec::new(); contenders.len()];
+    let mut places: BTreeMap<FlowKey, Vec<usize>> = BTreeMap::new();
+    for (at, one) in contenders.iter().enumerate() {
+        if let Some(key) = flow_key(&one.info) {
+            places.entry(key).or_default().push(at);
+        }
+    }
+    if places.is_empty() {
+        return found;
+    }
+    for (name, lock) in model.locks().iter().filter(|(name, _)| *name != here) {
+        for other in &lock.contenders {
+            let same = flow_key(&other.info).and_then(|key| places.get(&key));
+            for &at in same.into_iter().flatten() {
+                if found[at].len() < OTHERS_MAX {
+                    found[at].push(Other { lock: name.clone(), holds: other.hold.is_some() });
+                }
+            }
+        }
+    }
+    found
 }

@@ -4,11 +4,13 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::pen::{BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, TextSide, columns, cut, wrapped, written_columns};
-use super::{list, question, queue, texts};
+use super::pen::{
+    BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, TextSide, columns, cut, style, wrapped, written_columns,
+};
+use super::{tables, texts};
 use crate::output::brief;
 use crate::top::app::{App, InputMode};
-use crate::top::problems::{Problem, Weight};
+use crate::top::problems::Problem;
 
 /// What is drawn at least: less has no room for a lock and an order.
 const COLUMNS_MIN: u16 = 40;
@@ -104,15 +106,15 @@ pub(in crate::top) fn draw(frame: &mut Frame<'_>, app: &App) {
             sum(&mut pen, parts.sum, app);
             problems(&mut pen, parts.problems, app);
             match &app.lock {
-                Some(_) => queue::queue(&mut pen, parts.body, parts.details, app),
-                None => list::list(&mut pen, parts.body, app),
+                Some(_) => tables::queue(&mut pen, parts.body, parts.details, app),
+                None => tables::list(&mut pen, parts.body, app),
             }
             draw_status(&mut pen, parts.status, app);
             keys(&mut pen, parts.keys, app);
         }
     }
     if let InputMode::Ask(asked) = &app.mode {
-        let at = question::question(&mut pen, below(area, parts.head), asked);
+        let at = texts::question(&mut pen, below(area, parts.head), asked);
         frame.set_cursor_position(at);
     }
 }
@@ -194,13 +196,6 @@ fn problems(pen: &mut Pen<'_>, area: Rect, app: &App) {
     }
     if left > 0 {
         pen.line(area, row, &format!("! {left} more: p"), MILD);
-    }
-}
-
-pub(super) const fn style(weight: Weight) -> Style {
-    match weight {
-        Weight::Bad => BAD,
-        Weight::Mild => MILD,
     }
 }
 

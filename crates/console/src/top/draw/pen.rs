@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
 use crate::output::one_line;
+use crate::top::problems::Weight;
 
 /// What stands for the rest of a text that is cut.
 const CUT: &str = "…";
@@ -139,6 +140,13 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
     }
     lines.push(line);
     lines
+}
+
+pub(super) const fn style(weight: Weight) -> Style {
+    match weight {
+        Weight::Bad => BAD,
+        Weight::Mild => MILD,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
-//! The base of every order: who holds the lock, as what it is used, and how it is said that nothing was done.
+//! An operator's orders to one lock, whether a command, a page or a screen gives them. `seen` has those that reach the
+//! contender that was seen, and no other.
+
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod seen;
 
 use std::time::Duration;
 
@@ -7,6 +11,9 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{ContenderInfo, FencingToken, Keeper, LockKind, QueueName};
 
 use crate::output::{self, ContenderView, Deed, OrderReport};
+
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use seen::{OperatorOrder, SeenContender, Undone};
 
 /// One lock, as an operator's orders see it.
 #[derive(Clone, Copy, Debug)]

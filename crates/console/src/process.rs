@@ -1,17 +1,18 @@
-//! A port that is listened on, and the limits of its connections: for a server's metrics, and for a monitor. What a
-//! connection is answered, its user says.
+//! This process: a port that it listens on, with the limits of its connections; its service manager; and its mutexes.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::config::Listen;
 use crate::exit::CommandFailure;
+use crate::output::say;
 
 /// How long the head of a request may be, in bytes: the least that hyper allows. A name with all of its bytes
 /// percent-encoded fits ten times.
@@ -69,4 +70,16 @@ impl BoundPort {
             }
         }
     }
+}
+
+/// Tells systemd, or another manager that listens where `NOTIFY_SOCKET` says.
+pub fn tell_manager(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        say(&format!("warning: the service manager at NOTIFY_SOCKET could not be told: {error}"));
+    }
+}
+
+/// Locks a mutex, also after a panic of its holder.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
