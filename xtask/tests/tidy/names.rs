@@ -32,11 +32,10 @@ const NOT_SHIPPED: &[&str] =
 
 fn is_shipped(path: &str) -> bool {
     let is_test = |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
-    let is_left_out = |folder: &&str| path.starts_with(*folder);
     path.ends_with(".rs")
         && path.contains("/src/")
         && !path.split('/').any(is_test)
-        && !MIRRORS.iter().chain(NOT_SHIPPED).any(|folder| is_left_out(folder))
+        && !MIRRORS.iter().chain(NOT_SHIPPED).any(|folder| path.starts_with(*folder))
 }
 
 /// The name of the type that a line declares.

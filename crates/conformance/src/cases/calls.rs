@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use lockkeeper_core::{
-    Advice, Departure, ENTRIES_MAX, Entry, ErrorKind, Extent, Freshness, Liveness, LossReason, Mode, Operation, Part,
-    QueueName, Ticket,
+    Advice, Departure, ENTRIES_MAX, Entry, ErrorKind, Extent, Freshness, Liveness, LivenessAt, LossReason, Mode,
+    Operation, Part, QueueName, Ticket,
 };
 
 use crate::case::Case;
@@ -233,7 +233,7 @@ async fn stand_together(fixture: &dyn Fixture) {
         let mine = one.view.contenders.iter().find(|contender| contender.id == one.id);
         assert_eq!(mine.and_then(|contender| contender.ticket), Some(*ticket), "each answer is that of its entry");
         assert_eq!(one.view.contenders.len(), 1 + TOGETHER, "each answer shows all of them");
-        assert!(one.standing.liveness().is_held());
+        assert!(one.standing.liveness(LivenessAt::Now).is_held());
     }
     assert!(after.joined.token > last);
     let ids: BTreeSet<_> = joined.iter().map(|one| one.id.clone()).collect();

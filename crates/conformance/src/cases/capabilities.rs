@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Advice, Capabilities, Error, ErrorKind, Fencing, LossReason, Mode, Modes, Part, SafeUntil, StoppedHolder, Wait,
+    Advice, Capabilities, Error, ErrorKind, Fencing, LivenessAt, LossReason, Mode, Modes, Part, SafeUntil,
+    StoppedHolder, Wait,
 };
 use lockkeeper_recipes::{Keeper, LockKind};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Advice, ContenderId, Entry, ErrorKind, FencingToken, Lifetime, Liveness, LossReason, Mode, Operation, Rank,
-    Request, Revocation,
+    Advice, ContenderId, Entry, ErrorKind, FencingToken, Lifetime, Liveness, LivenessAt, LossReason, Mode, Operation,
+    Rank, Request, Revocation,
 };
 use lockkeeper_recipes::Hold;
 
@@ -46,7 +46,7 @@ async fn beside(fixture: &dyn Fixture) {
     assert_eq!(modes, [Mode::Write, Mode::Read, Mode::Write, Mode::Read]);
     assert_eq!(beside.joined.token, anchor.joined.token);
     assert!(next.joined.token > beside.joined.token && last.joined.token > next.joined.token);
-    assert!(beside.joined.standing.liveness().is_held());
+    assert!(beside.joined.standing.liveness(LivenessAt::Now).is_held());
     let tokens: Vec<_> = bob.inspect(&door).await.iter().map(|contender| contender.token).collect();
     // A service need not show tokens; if it does, a place that is shared has one.
     assert!(tokens[0].is_none() || (tokens[0] == tokens[1] && tokens[2] > tokens[1]), "{tokens:?}");
