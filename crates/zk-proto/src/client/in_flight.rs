@@ -151,8 +151,8 @@ pub(super) struct Creation {
 /// How many nodes are remembered; at this number all are forgotten, and count as unknown.
 const NODES_MAX: usize = 1_024;
 
-/// What the answer to a list of unknown length counts for, in bytes: [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) such
-/// lists make up [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX), and each is as long as the names of two hundred
+/// What the answer to a list of unknown length counts for, in bytes: [`IN_FLIGHT_MAX`] such
+/// lists make up [`IN_FLIGHT_BYTES_MAX`], and each is as long as the names of two hundred
 /// contenders.
 const UNKNOWN_BYTES: usize = 16 * 1024;
 

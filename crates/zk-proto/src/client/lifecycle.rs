@@ -69,8 +69,8 @@ impl ClientSession {
     }
 
     /// Goes on over a new connection, if this process has stood still on the present one since its last proof;
-    /// answers whether it does. Requests wait meanwhile, and none fails: the connection is given up only after the answers
-    /// to all sent ones.
+    /// answers whether it does. Requests wait meanwhile, and none fails: the connection is given up only after the
+    /// answers to all sent ones.
     ///
     /// After a stall the newest answers are old. On the same connection it takes half a tick until newer ones prove
     /// anything (see [`Anchor`](crate::client::Anchor)); a handshake goes through the leader itself, and proves at

@@ -34,8 +34,8 @@ impl ClientSession {
     /// deletion is refused, and so one that comes later waits for the answer.
     ///
     /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
-    /// [`ZkResponse::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
-    /// more, alone, before all later unsent requests, unless it was given up at its deadline.
+    /// [`ZkResponse::Multi`](crate::message::ZkResponse::Multi) of its result. If a deletion is refused, it goes out
+    /// once more, alone, before all later unsent requests, unless it was given up at its deadline.
     pub fn submit_creation(
         &mut self,
         request: &ZkRequest,

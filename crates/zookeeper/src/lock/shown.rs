@@ -47,8 +47,8 @@ impl ChildGroup {
         groups
     }
 
-    /// The contenders among the children of a group, in their order. All are shown, also the ones that a lock would refuse
-    /// to queue with.
+    /// The contenders among the children of a group, in their order. All are shown, also the ones that a lock would
+    /// refuse to queue with.
     pub(super) fn contenders<Name: AsRef<str>>(self, children: &[Name], layout: Layout) -> Vec<Contender> {
         let (part, its_layout) = self.queue(layout);
         if self != Self::Line {
