@@ -127,7 +127,7 @@ fn ordinal(number: usize) -> String {
 /// Says, after a second, what is waited for: on a terminal once a second in one live line, otherwise once. While the
 /// service cannot be reached it says that, and goes on once it can be. Never ends.
 ///
-/// A caller that drops it erases the live line afterwards by [`Voice::hush`].
+/// A caller that drops it erases the live line afterwards by [`Voice::clear_status`].
 pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     if voice.is_quiet() {
         return std::future::pending().await;

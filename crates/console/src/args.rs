@@ -117,7 +117,7 @@ pub fn reason(text: &str) -> Result<String, String> {
         return Err("it is empty".to_owned());
     }
     if text.len() > REASON_BYTES_MAX {
-        return Err(format!("it has {} bytes, and {REASON_BYTES_MAX} are the most", text.len()));
+        return Err(format!("it has {} bytes, more than {REASON_BYTES_MAX}", text.len()));
     }
     if text.contains(char::is_control) {
         return Err("it has a control character".to_owned());

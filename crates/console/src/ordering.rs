@@ -28,7 +28,7 @@ impl<'a> Operator<'a> {
         Self { keeper, lock }
     }
 
-    /// Returns those who hold the lock now.
+    /// Returns the present holders of the lock.
     pub async fn holders(&self) -> lockkeeper::Result<Vec<ContenderInfo>> {
         let queue = self.keeper.contenders(self.lock.as_str()).await?;
         let holds = decide::holders(&queue);

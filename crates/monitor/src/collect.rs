@@ -70,7 +70,7 @@ pub enum CollectionMode {
     Unknown,
 }
 
-/// How old what is known of a service may be.
+/// The age of the state of a service.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum ServiceFreshness {
@@ -103,7 +103,7 @@ impl ServiceFreshness {
         }
     }
 
-    /// Returns the moment at which what is known was true.
+    /// Returns the moment at which the state was true.
     fn known(&self, now: BootInstant) -> Option<BootInstant> {
         match self {
             Self::Nothing | Self::Unreached(_) => None,
@@ -148,12 +148,12 @@ impl Collector {
         TimePoint { boot: self.clock.now(), unix: self.clock.unix_time() }
     }
 
-    /// Reads what is known. Nothing is collected meanwhile.
+    /// Reads the state. Nothing is collected meanwhile.
     pub fn read<Read>(&self, read: impl FnOnce(&MonitorState) -> Read) -> Read {
         read(&self.state())
     }
 
-    /// Counts the changes of what is known.
+    /// Counts the changes of the state.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -163,7 +163,7 @@ impl Collector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known, and tells that.
+    /// Changes the state, and notifies the readers.
     fn change<Done>(&self, change: impl FnOnce(&mut MonitorState) -> Done) -> Done {
         let done = change(&mut self.state());
         self.changes.send_modify(|number| *number += 1);

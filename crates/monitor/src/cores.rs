@@ -1,4 +1,4 @@
-//! The parts of those who are stuck that block themselves, independent of the others.
+//! The stuck parts that block themselves, independent of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -37,9 +37,9 @@ pub(crate) struct Flows {
     pub(crate) of: Vec<usize>,
     /// The contenders of each flow.
     pub(crate) members: Vec<Vec<usize>>,
-    /// For each flow, those that wait until it is over.
+    /// For each flow, the contenders that wait until it is over.
     pub(crate) parents: Vec<Vec<usize>>,
-    /// For each flow, those that it waits for until they are over.
+    /// For each flow, the flows whose end it waits for.
     pub(crate) children: Vec<Vec<usize>>,
     /// For each hold, the waits during which it may be kept.
     pub(crate) kept_for: Vec<Vec<usize>>,

@@ -1,4 +1,4 @@
-//! The graph of those who are stuck and what they wait for, and its strongly connected parts.
+//! The graph of stuck contenders and what they wait for, and its strongly connected parts.
 
 use crate::flows::Flows;
 use crate::reduction::ReductionOutcome;
@@ -22,7 +22,7 @@ pub(crate) enum WaitNode {
 pub(crate) struct Graph {
     contenders: usize,
     flows: usize,
-    /// For each node, those that it needs.
+    /// For each node, the nodes that it needs.
     pub(crate) needs: Vec<Vec<usize>>,
 }
 
@@ -135,7 +135,7 @@ impl Graph {
         Vec::new()
     }
 
-    /// For each node, those that need it.
+    /// For each node, the nodes that need it.
     pub(crate) fn reversed(&self) -> Vec<Vec<usize>> {
         let mut needed_by = vec![Vec::new(); self.needs.len()];
         for (from, needs) in self.needs.iter().enumerate() {

@@ -176,7 +176,7 @@ fn layers(picture: &WaitPicture) -> Vec<Vec<usize>> {
     layers
 }
 
-/// The arrows without those that close a circle.
+/// The arrows, without the ones that close a circle.
 fn forward(picture: &WaitPicture) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {

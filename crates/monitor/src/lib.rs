@@ -1,4 +1,4 @@
-//! Looks at all queues of a service or follows them, and finds the deadlocks among those who wait.
+//! Looks at all queues of a service or follows them, and finds the deadlocks among the waiters.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -20,14 +20,14 @@
 //!
 //! | files | what lives there |
 //! | --- | --- |
-//! | `look`, `snapshot` | a look at all queues; what it has seen |
+//! | `snapshot` | a look at all queues, and what it has seen |
 //! | `collect` | all locks, told of or looked at again and again, for a monitor |
 //! | `model` | what is known of them: holds, and what has happened |
 //! | `alerts` | what is wrong for long enough to tell an operator |
 //! | `world` | who needs what, as the queues alone say it |
 //! | `flows` | which contenders are of one flow of control, and how sure that is |
 //! | `reduction` | who can go on, and who never can |
-//! | `graph`, `cores` | the parts of those that block themselves |
+//! | `graph`, `cores` | the parts that block themselves |
 //! | `find`, `deadlock` | three searches, each less sure than the one before; what they find |
 //! | `confirmation` | what stands in two looks |
 //! | `picture`, `layout` | who waits for whom as boxes and arrows, and where these stand |

@@ -164,12 +164,12 @@ impl KnownContender {
 }
 
 impl KnownLock {
-    /// Returns those that hold.
+    /// Returns the holders.
     pub fn holders(&self) -> impl Iterator<Item = &KnownContender> {
         self.contenders.iter().filter(|contender| contender.hold.is_some())
     }
 
-    /// Returns those that wait.
+    /// Returns the waiters.
     pub fn waiters(&self) -> impl Iterator<Item = &KnownContender> {
         self.contenders.iter().filter(|contender| contender.hold.is_none() && contender.info.frozen.is_none())
     }

@@ -31,7 +31,7 @@ pub enum Depicted {
     Flow(Box<ContenderInfo>),
     /// A lock.
     Lock(QueueName),
-    /// This many more of those who wait for a lock, or hold it.
+    /// This many more waiters or holders of a lock.
     More(usize, Side),
 }
 
@@ -95,7 +95,7 @@ impl WaitPicture {
         (picture.boxes.len() <= BOXES_MAX).then_some(picture)
     }
 
-    /// Depicts one lock, the first of those who hold it, and the first of those who wait for it.
+    /// Depicts one lock, its first holders, and its first waiters.
     pub fn of_lock(name: &QueueName, lock: &KnownLock) -> Self {
         let mut picture = Self::default();
         let middle = picture.add(Depicted::Lock(name.clone()));

@@ -13,7 +13,7 @@ pub(crate) struct World<'a> {
     pub(crate) snapshot: &'a ServiceSnapshot,
     pub(crate) contenders: Vec<WorldContender<'a>>,
     pub(crate) gates: Vec<PermitGate>,
-    /// For each contender, those who need it to leave.
+    /// For each contender, the contenders that need it to leave.
     pub(crate) needed_by: Vec<Vec<usize>>,
 }
 

@@ -73,7 +73,7 @@ Exit codes:
     /// List the locks in use
     #[command(after_help = "Example: lockkeeper ls reports/")]
     Ls {
-        /// Only those whose names begin like this, as in reports/
+        /// Only names that begin like this, as in reports/
         prefix: Option<String>,
         /// Print the names alone, one a line, and nothing if the service does not answer at once: for shells that
         /// complete them

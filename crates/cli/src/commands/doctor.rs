@@ -66,7 +66,7 @@ async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec
     Ok(findings)
 }
 
-/// The deadlocks among those who wait. What this user may not see is not told.
+/// The deadlocks among the waiters, as far as this user may see them.
 #[cfg(feature = "monitor")]
 async fn deadlocks(global: &Global, settings: &ServiceSettings, keeper: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
     use super::monitor::judged;

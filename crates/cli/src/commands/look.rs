@@ -68,7 +68,7 @@ pub(super) fn show(global: &Global, name: &str) -> Result<u8, CommandFailure> {
     answer(global, &shown, || shown.text())
 }
 
-/// The attempts at each look, as [`tries`] makes them. The first failure of all is mentioned.
+/// The attempts at each look, as [`tries`] makes them. The first failure is printed.
 pub(super) fn looks(keeper: &Keeper, policy: Option<RetryPolicy>) -> Attempts<Error> {
     let service = keeper.service();
     let limit = if policy.is_some() { String::new() } else { format!(" for {}s", TRY_MAX.as_secs()) };
@@ -80,7 +80,7 @@ pub(super) fn looks(keeper: &Keeper, policy: Option<RetryPolicy>) -> Attempts<Er
     })
 }
 
-/// The attempts at each look: made again while the service cannot be reached, by the policy if there is one and for a
+/// The attempts at each look: retried while the service cannot be reached, by the policy if there is one and for a
 /// short time otherwise.
 pub(super) fn tries(policy: Option<RetryPolicy>) -> Attempts<Error> {
     policy

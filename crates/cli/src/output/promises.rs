@@ -118,7 +118,7 @@ pub(crate) struct Checked {
     pub(crate) token: Option<String>,
 }
 
-/// The findings, those that weigh most first.
+/// The findings, the gravest first.
 #[derive(Debug, Serialize)]
 pub(crate) struct Diagnosis {
     service: String,

@@ -22,7 +22,7 @@ const CONNECTIONS_PER_IP: usize = 60;
 const TIMED: usize = 4_000;
 /// How much worse the 99th percentile may be under an attack than on a quiet server; judged in the long run.
 const WORSE_MAX: u32 = 10;
-/// How often a measurement is made again before it counts as missed: others use the machine too.
+/// How often a measurement is retried before it counts as missed: others use the machine too.
 const TRIES: usize = 3;
 /// How long an attack rests after each blow: it shares the processors with the server and with those that are timed.
 const REST: Duration = Duration::from_micros(500);

@@ -135,7 +135,7 @@ async fn alerts(State(view): ViewState) -> Response {
     shown(&view, |service, state, now| FiringAlerts::new(service, state, now, firing))
 }
 
-/// Answers with a part of what is known now.
+/// Answers with a part of the present state.
 fn shown<Part: Serialize>(view: &View, part: impl FnOnce(String, &MonitorState, TimePoint) -> Part) -> Response {
     let (now, service) = (view.collector.now(), view.collector.service());
     json(StatusCode::OK, &view.collector.read(|state| part(service, state, now)))

@@ -1,4 +1,4 @@
-//! The metrics of a monitor, in the text format of Prometheus, written from what is known.
+//! The metrics of a monitor, in the text format of Prometheus.
 //!
 //! A recorder would keep a series for each lock that ever was; here each answer has those that are. Series of single
 //! locks are written for the names that an operator has chosen.

@@ -123,7 +123,7 @@ impl Receiver {
         }
     }
 
-    /// Returns what is to be told now with its number, and when something is to be told next.
+    /// Returns the news that are due with their number, and when the next ones are.
     fn due(&self, desk: &mut Desk, now: BootInstant) -> (Option<(u64, AlertNews)>, Option<BootInstant>) {
         let sends = desk.sends();
         let is_ours = |news: &AlertNews| sends || is_of_service(news);
@@ -133,7 +133,7 @@ impl Receiver {
         })
     }
 
-    /// Waits until something is to be told; tells whether it is time to repeat instead.
+    /// Waits until news are due; tells whether it is time to repeat instead.
     async fn until_due(&self, next: Option<BootInstant>, repeat: BootInstant) -> bool {
         let is_repeating = matches!(&self.sink, Sink::Webhook(_, WebhookFormat::Alertmanager));
         tokio::select! {

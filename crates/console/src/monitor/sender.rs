@@ -163,11 +163,11 @@ impl AlertSender {
 
     fn warn(&self, error: &Error) {
         say(&format!(
-            "warning: it cannot be noted at the service what is told ({error:#}); another monitor may tell it again"
+            "warning: cannot save the state of alerts at the service ({error:#}); another monitor may send them again"
         ));
     }
 
-    /// Notes what is to be told, if this monitor leads.
+    /// Writes the news down, if this monitor leads.
     pub(super) async fn note(&self, desk: &SharedDesk, now: TimePoint) -> NoteOutcome {
         let Some(lead) = locked(&self.lead).clone() else { return NoteOutcome::Written };
         let (outcome, noted) = self.noted(desk, lead.noted.clone(), now).await;

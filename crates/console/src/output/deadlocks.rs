@@ -72,7 +72,7 @@ enum BlockerState {
     Waits,
 }
 
-/// One of those that block each other.
+/// A contender that blocks another one.
 #[derive(Debug, Serialize)]
 struct MemberRow {
     lock: String,

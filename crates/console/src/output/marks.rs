@@ -26,7 +26,7 @@ pub(crate) enum LockMark {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct LockMarks {
     deadlocked: BTreeSet<QueueName>,
-    /// Of those that end by themselves soon; these are among the deadlocked ones too.
+    /// The locks of deadlocks that end by themselves soon; they are among the deadlocked ones too.
     ending: BTreeSet<QueueName>,
     /// Of deadlocks that may be none.
     doubtful: BTreeSet<QueueName>,
@@ -139,7 +139,7 @@ mod tests {
 /// How many holders are named; the rest is counted.
 pub(crate) const NAMED_MAX: usize = 3;
 
-/// After which age what is known is too old to be relied on: a few looks, or a few seconds.
+/// The age after which the state is too old to be relied on: a few looks, or a few seconds.
 pub(crate) fn age_max(way: CollectionMode) -> Duration {
     const AGE_MAX: Duration = Duration::from_secs(5);
     match way {
@@ -203,7 +203,7 @@ pub(crate) fn frozen(lock: &KnownLock) -> Option<(&KnownContender, &str, usize)>
     (waiters > 0).then_some((freezer, freezer.info.frozen.as_deref()?, waiters))
 }
 
-/// The deadlocks that are told: those that are sure, and those that may be none.
+/// The deadlocks that are shown: the sure ones, and the possible ones.
 pub(crate) fn told_deadlocks(state: &MonitorState) -> (Vec<&Judged>, Vec<&Judged>) {
     let told = state.deadlocks.iter().filter(|judged| judged.verdict != DeadlockVerdict::Unconfirmed);
     told.partition(|judged| judged.verdict != DeadlockVerdict::Possible)

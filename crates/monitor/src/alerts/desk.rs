@@ -2,7 +2,7 @@
 //! ask the service, which no other monitor can know of it.
 //!
 //! News are first written down, and then told: a monitor that goes on after a restart, or in another one's place, knows
-//! from the [notes](Notes) what was told, and tells each alert's beginning and end once. What was under way when the
+//! from the [notes](AlertNotes) what was told, and tells each alert's beginning and end once. What was under way when the
 //! former one ended may be told again, with the same beginning.
 //!
 //! Pure: who sends, an election decides; where the notes are kept and how is told, the command knows.
@@ -36,7 +36,7 @@ pub struct Desk {
     role: Role,
     /// The alerts that receivers were told of and that are not over, also by a sender before this one.
     told: BTreeMap<About, AlertRecord>,
-    /// What is to be told once it was written down.
+    /// The news that go out once they are written down.
     unnoted: Vec<AlertNews>,
     outboxes: BTreeMap<String, AlertOutbox>,
     /// The number of the last note that all monitors may know, if one was heard of, and how many outages came since.
@@ -251,7 +251,7 @@ impl Desk {
         self.alerts.raised(rule)
     }
 
-    /// Returns what a receiver is to be told.
+    /// Returns the outbox of a receiver.
     pub fn outbox(&mut self, receiver: &str) -> Option<&mut AlertOutbox> {
         self.outboxes.get_mut(receiver)
     }

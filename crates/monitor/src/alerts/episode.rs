@@ -49,7 +49,7 @@ pub struct Outage {
     pub number: u64,
 }
 
-/// What is to be told.
+/// The news of an alert.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AlertNews {
@@ -85,7 +85,7 @@ pub struct Alerts {
 }
 
 impl Alerts {
-    /// Judges what is known now; returns what is to be told. It is to be asked at each change, and each second.
+    /// Judges the present state and returns the news. Call it at each change, and each second.
     ///
     /// While the service cannot be asked, nothing of its locks begins or ends.
     pub fn judge(

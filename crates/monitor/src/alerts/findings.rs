@@ -1,4 +1,4 @@
-//! The findings of now, by what is known of all locks, and the rules and thresholds by which they are worth an alert.
+//! The findings in the present state, and the rules and thresholds by which they are worth an alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

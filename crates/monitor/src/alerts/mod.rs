@@ -1,7 +1,6 @@
 //! Alerts: what is wrong for long enough to tell an operator, told once when it begins and once when it ends.
 //!
-//! - `rule`: what is wrong, and from which thresholds on;
-//! - `findings`: what is wrong now;
+//! - `findings`: what is wrong now, and from which thresholds on;
 //! - `episode`: from what is wrong now and then to one alert;
 //! - `outbox`: what a receiver is still to be told;
 //! - `desk`: what one of several monitors tells its receivers;

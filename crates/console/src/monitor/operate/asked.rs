@@ -87,13 +87,13 @@ impl OrderRequest {
             return Err(format!("A {} needs the contender that was seen.", self.order.as_str()));
         };
         let token = self.token.as_deref().filter(|token| !token.is_empty()).map(str::parse::<FencingToken>);
-        let token = token.transpose().map_err(|error| format!("The token cannot be one: {error}."))?;
+        let token = token.transpose().map_err(|error| format!("Invalid token: {error}."))?;
         Ok(SeenContender { id: ContenderId::new(id), token })
     }
 }
 
 fn reason_of(text: &str) -> Result<String, String> {
-    reason(text).map_err(|what| format!("The reason cannot be one: {what}."))
+    reason(text).map_err(|what| format!("Invalid reason: {what}."))
 }
 
 pub(super) fn lock(name: &str) -> Result<QueueName, String> {
@@ -145,7 +145,7 @@ mod tests {
             (r#"{"order":"revoke"}"#, "needs the contender"),
             (r#"{"order":"revoke","contender":""}"#, "needs the contender"),
             (r#"{"order":"break","contender":"c-1"}"#, "needs the token"),
-            (r#"{"order":"break","contender":"c-1","token":"x"}"#, "token cannot be one"),
+            (r#"{"order":"break","contender":"c-1","token":"x"}"#, "Invalid token"),
             (r#"{"order":"thaw"}"#, "needs the contender"),
             (r#"{"order":"thaw","contender":"c-1","wait_ms":1}"#, "does not wait"),
             (r#"{"order":"thaw","contender":"c-1","kind":"mutex"}"#, "needs no kind"),

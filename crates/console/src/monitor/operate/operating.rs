@@ -217,7 +217,7 @@ fn random_text() -> Result<String, CommandFailure> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// When the last ones were, as far as they count.
+/// A sliding-window rate limit: when the last ones were, as far as they count.
 #[derive(Debug)]
 pub(super) struct Window {
     max: usize,
@@ -231,7 +231,7 @@ impl Window {
         Self { max, over, times: VecDeque::new() }
     }
 
-    /// Notes one; those that are too old to count, and those beyond the limit, are forgotten.
+    /// Counts an event; forgets events that are too old, or beyond the limit.
     pub(super) fn note(&mut self, now: BootInstant) {
         if self.times.len() >= self.max {
             self.times.pop_front();

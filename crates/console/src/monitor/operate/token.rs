@@ -30,7 +30,7 @@ const TOKEN_BYTES_MAX: usize = 1_024;
 /// The rights of others than its owner on a file.
 const OF_OTHERS: u32 = 0o077;
 
-/// The rights of those who are neither its owner nor of its group.
+/// The rights of other users than its owner and its group.
 const OF_ALL: u32 = 0o007;
 
 const MAKE_ONE: &str = "`openssl rand -hex 32` makes one";

@@ -52,7 +52,7 @@ impl OrdersUnderWay {
         };
         let place = Arc::clone(places).try_acquire_owned();
         let place =
-            place.map_err(|_| refuse(format!("{most} {what} are under way, which are the most: try again later.")))?;
+            place.map_err(|_| refuse(format!("{most} {what} are under way, and no more may be: try again later.")))?;
         let mut tasks = locked(&self.tasks);
         let Some(tasks) = tasks.as_mut() else {
             return Err(refuse("The monitor ends.".to_owned()));
