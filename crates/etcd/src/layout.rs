@@ -242,7 +242,7 @@ impl Layout {
     }
 
     /// Reads the part and the contender that a key below that of its lock names.
-    pub(crate) fn read(&self, queue: &QueueName, kv: &KeyValue) -> Option<(Part, StoredContender)> {
+    pub(crate) fn read(&self, queue: &QueueName, kv: &KeyValue) -> Option<(Part, StoredKey)> {
         let rest = str::from_utf8(kv.key.strip_prefix(&*self.lock(queue))?).ok()?;
         let (part, id) = match self.naming {
             KeyNaming::Ours => {
@@ -255,12 +255,12 @@ impl Layout {
     }
 
     /// Reads a contender. Among names that are shared, a key below another lock's is none of this lock.
-    fn stored(&self, text: &str, kv: &KeyValue) -> Option<StoredContender> {
+    fn stored(&self, text: &str, kv: &KeyValue) -> Option<StoredKey> {
         let (name, created) = (self.parse(text), kv.create_revision);
         if name.is_none() && (self.naming == KeyNaming::Ours || text.is_empty() || text.contains('/')) {
             return None;
         }
-        Some(StoredContender {
+        Some(StoredKey {
             id: ContenderIdentity { text, created }.id(),
             mode: name.as_ref().map_or(Mode::Mutex, |name| name.mode),
             segment: name.as_ref().map_or(0, |name| name.segment),
@@ -271,7 +271,7 @@ impl Layout {
     }
 
     /// Reads the contenders that keys of a queue name, in the order of the keys. What is no contender is passed over.
-    pub(crate) fn read_keys(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<StoredContender> {
+    pub(crate) fn read_keys(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<StoredKey> {
         let read = kvs.iter().filter_map(|kv| self.read(queue, kv));
         read.filter(|(part, _)| *part == queue.part()).map(|(_, stored)| stored).collect()
     }
@@ -283,7 +283,7 @@ impl Layout {
     }
 
     /// Reads the contenders of a queue from its keys, in their order. What is no contender is passed over.
-    pub(crate) fn read_queue(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<StoredContender> {
+    pub(crate) fn read_queue(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<StoredKey> {
         let mut stored = self.read_keys(queue, kvs);
         stored.sort_by(|one, other| (one.position, &one.id).cmp(&(other.position, &other.id)));
         stored
@@ -291,7 +291,7 @@ impl Layout {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct StoredContender {
+pub(crate) struct StoredKey {
     pub(crate) id: ContenderId,
     pub(crate) mode: Mode,
     pub(crate) segment: u32,
@@ -301,7 +301,7 @@ pub(crate) struct StoredContender {
     pub(crate) position: QueuePosition,
 }
 
-impl StoredContender {
+impl StoredKey {
     pub(crate) fn contender(&self) -> Contender {
         Contender { id: self.id.clone(), ticket: self.ticket, mode: self.mode }
     }
@@ -356,7 +356,7 @@ mod tests {
         let names =
             [(name(9, 0, None), 7), (name(1, 1, None), 7), (name(5, 0, Some(beside)), 20), (name(3, 0, None), 8)];
         let kvs: Vec<_> = names.iter().map(|(name, created)| kv(layout.key(&queue, name), *created)).rev().collect();
-        let slot = |stored: &StoredContender| layout.name(&stored.id).map(|name| name.slot);
+        let slot = |stored: &StoredKey| layout.name(&stored.id).map(|name| name.slot);
         let order: Vec<_> = layout.read_queue(&queue, &kvs).iter().filter_map(slot).collect();
         assert_eq!(order, [9, 5, 1, 3]);
         assert!(layout.read_queue(&queue, &[kv(b"/x/q/door/l/m/other".to_vec(), 1)]).is_empty());

@@ -16,7 +16,7 @@ use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::inner::{FileSessionState, lost};
 use crate::pipe::{Pipe, PipeState, open_reader};
-use crate::site::LockSite;
+use crate::site::BaseSite;
 use crate::watch::SessionWatches;
 use crate::{changes, frozen};
 
@@ -26,7 +26,7 @@ const SETTLE_LOOKS: u32 = 10;
 const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
-pub(crate) enum ContenderAhead {
+pub(crate) enum PredecessorFile {
     /// There is nothing to wait for.
     Told(Departure),
     /// Its process holds the other end of a pipe.
@@ -35,7 +35,7 @@ pub(crate) enum ContenderAhead {
         /// Our own pipe, if we have one: a break of ours is reported there.
         mine: Option<(WatchedPipe, Option<Arc<Pipe>>)>,
         /// Where both stand.
-        site: Arc<LockSite>,
+        site: Arc<BaseSite>,
     },
     /// A user who may only read cannot open its pipe, but sees its name come and go.
     Hidden { ahead: EntryName },
@@ -50,7 +50,7 @@ pub(crate) struct WatchedPipe {
     path: PathBuf,
 }
 
-impl ContenderAhead {
+impl PredecessorFile {
     pub(crate) fn find(
         session: &FileSessionState,
         queue: &QueueName,
@@ -140,9 +140,9 @@ impl ContenderAhead {
 }
 
 /// Opens the directory of a queue; `None` if it is gone.
-fn open_site(session: &FileSessionState, queue: &QueueName) -> Result<Option<Arc<LockSite>>> {
+fn open_site(session: &FileSessionState, queue: &QueueName) -> Result<Option<Arc<BaseSite>>> {
     let path = session.base.queue_path(queue);
-    match LockSite::open(path.clone()) {
+    match BaseSite::open(path.clone()) {
         Ok(site) => Ok(Some(Arc::new(site))),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(failed(Operation::Wait, "open the directory", &path, errno)),

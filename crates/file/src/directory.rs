@@ -18,7 +18,7 @@ use crate::access::{DirectoryAccess, MadeKind};
 use crate::base::Base;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, Patience};
-use crate::site::LockSite;
+use crate::site::BaseSite;
 
 /// The file whose flock admits one entrant at a time. It is made first and removed last, so a directory without it is
 /// about to begin or to end.
@@ -55,7 +55,7 @@ const LISTING_BYTES: usize = 32 * 1024;
 
 /// What a lock's directory shows.
 #[derive(Debug, Default)]
-pub(crate) struct QueueListing {
+pub(crate) struct DirectoryListing {
     /// The contenders of all parts, in their order.
     pub(crate) contenders: Vec<EntryName>,
     /// The contenders for which a request was left.
@@ -69,7 +69,7 @@ pub(crate) struct QueueListing {
     unfinished: Vec<EntryName>,
 }
 
-impl QueueListing {
+impl DirectoryListing {
     /// Returns the contenders of one part, in their order.
     pub(crate) fn of(&self, part: Part) -> impl Iterator<Item = &EntryName> {
         self.contenders.iter().filter(move |name| name.part == part)
@@ -89,17 +89,17 @@ impl QueueListing {
 }
 
 /// Lists a lock's directory that was opened for this call alone. One that was removed since then is listed as empty.
-pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<QueueListing, Errno> {
+pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<DirectoryListing, Errno> {
     match list_standing(directory) {
-        Err(Errno::NOENT) => Ok(QueueListing::default()),
+        Err(Errno::NOENT) => Ok(DirectoryListing::default()),
         listing => listing,
     }
 }
 
 /// Lists a lock's directory; fails with `NOENT` if it was removed.
-fn list_standing(directory: BorrowedFd<'_>) -> Result<QueueListing, Errno> {
+fn list_standing(directory: BorrowedFd<'_>) -> Result<DirectoryListing, Errno> {
     rustix::fs::seek(directory, SeekFrom::Start(0))?;
-    let mut listing = QueueListing::default();
+    let mut listing = DirectoryListing::default();
     let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
     let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -109,7 +109,7 @@ fn list_standing(directory: BorrowedFd<'_>) -> Result<QueueListing, Errno> {
     Ok(listing)
 }
 
-fn sort_in(file_name: &CStr, listing: &mut QueueListing) {
+fn sort_in(file_name: &CStr, listing: &mut DirectoryListing) {
     match file_name.to_str() {
         Ok(text) if text.starts_with('.') => {
             if shared_files::is_temporary(text) || first_of_batch(text).is_some() {
@@ -162,7 +162,7 @@ pub(crate) enum Locked {
 /// time.
 #[derive(Debug)]
 pub(crate) struct QueueDirectory {
-    site: Arc<LockSite>,
+    site: Arc<BaseSite>,
     enter: OwnedFd,
     access: DirectoryAccess,
     /// The name that has to be stored before the first entry.
@@ -175,7 +175,7 @@ impl QueueDirectory {
         let encoded = queue.encoded();
         let path = base.queues.join(&encoded);
         for _ in 0..TRIES_MAX {
-            let site = match LockSite::open(path.clone()) {
+            let site = match BaseSite::open(path.clone()) {
                 Ok(site) => site,
                 Err(Errno::NOENT) => {
                     match base.make_queue(&encoded) {
@@ -202,7 +202,7 @@ impl QueueDirectory {
 
     /// Opens a directory by its path, to tidy it; does not make one.
     pub(crate) fn open_existing(path: &Path) -> Result<Self, Errno> {
-        let site = LockSite::open(path.to_owned())?;
+        let site = BaseSite::open(path.to_owned())?;
         let access = DirectoryAccess::within(site.directory())?;
         let enter = shared_files::open_or_make(site.directory(), ENTER, &access)?;
         Ok(Self { site: Arc::new(site), enter, access, unnamed: None })
@@ -239,7 +239,7 @@ impl QueueDirectory {
 
     /// Lists the queue; under its lock, since the position of the listing is shared. Fails with `NOENT` if the
     /// directory was removed.
-    pub(crate) fn list(&self) -> Result<QueueListing, Errno> {
+    pub(crate) fn list(&self) -> Result<DirectoryListing, Errno> {
         list_standing(self.directory().as_fd())
     }
 
@@ -248,7 +248,7 @@ impl QueueDirectory {
     }
 
     /// Returns it together with its path.
-    pub(crate) fn site(&self) -> &Arc<LockSite> {
+    pub(crate) fn site(&self) -> &Arc<BaseSite> {
         &self.site
     }
 
@@ -266,7 +266,7 @@ impl QueueDirectory {
     }
 
     /// Removes what is not needed any more; under its lock.
-    pub(crate) fn tidy(&self, listing: &QueueListing) {
+    pub(crate) fn tidy(&self, listing: &DirectoryListing) {
         // What cannot be removed does no harm, and the next process tries again.
         for name in &listing.unfinished {
             let _ = self.remove(name.as_str());

@@ -14,7 +14,7 @@ use crate::base::Base;
 use crate::counter::Counter;
 use crate::directory::{Locked, QueueDirectory};
 use crate::errors::failed;
-use crate::gate::{GateTurn, JoinCall, JoinedEntries, PendingCall, QueueGate, WriteCall};
+use crate::gate::{FileJoin, GateTurn, JoinedEntries, PendingCall, QueueGate, WriteCall};
 use crate::inner::FileSessionState;
 use crate::shared_files::Patience;
 use crate::table::PlaceTable;
@@ -29,7 +29,7 @@ pub(crate) enum Course<T> {
 }
 
 /// Makes entries, or has them made.
-pub(crate) fn join(session: &Arc<FileSessionState>, gate: &Arc<QueueGate>, joining: JoinCall) -> Course<JoinedEntries> {
+pub(crate) fn join(session: &Arc<FileSessionState>, gate: &Arc<QueueGate>, joining: FileJoin) -> Course<JoinedEntries> {
     let Some(mut turn) = gate.turn() else {
         return Course::Done(Err(closed(Operation::Join)));
     };

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use crate::base::Base;
 use crate::errors::failed;
-use crate::follow::known::FollowedLocks;
+use crate::follow::known::FollowedQueues;
 use crate::follow::watch_table::{FollowSubject, FollowWatches, flags};
 use crate::pipe::Looker;
 use crate::site::{LOOK_INTERVAL, PathIdentity};
@@ -144,7 +144,7 @@ struct FollowRound<'a> {
     following: &'a Following,
     inotify: Inotify,
     table: FollowWatches,
-    known: FollowedLocks,
+    known: FollowedQueues,
     /// Whether the directory of all locks is watched.
     hears_of_locks: bool,
     /// The locks that are looked at once more, and when: the kernel may have reported the end of a contender before it
@@ -169,7 +169,7 @@ impl<'a> FollowRound<'a> {
     fn begin(following: &'a Following) -> Result<Self> {
         let Following { base, looker, scope, .. } = following;
         let (inotify, mut table) = (Inotify::open(), FollowWatches::default());
-        let known = FollowedLocks::new(base.clone(), looker.clone(), scope.clone());
+        let known = FollowedQueues::new(base.clone(), looker.clone(), scope.clone());
         let now = base.clock.now();
         let mut hears_of_locks = false;
         if following.watches_max > 0 {
@@ -335,10 +335,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let base = Arc::new(Base::open(directory.path(), Arc::new(SystemClock)).unwrap());
         let contender = enter(&base, "a", 1);
-        let mut known = FollowedLocks::new(base, Arc::default(), Scope::default());
+        let mut known = FollowedQueues::new(base, Arc::default(), Scope::default());
         let mut table = FollowWatches::default();
         table.watch(1, FollowSubject::Lock("a".to_owned()));
-        let look = |known: &mut FollowedLocks, table: &mut FollowWatches| {
+        let look = |known: &mut FollowedQueues, table: &mut FollowWatches| {
             let (lock, due) = table.next().expect("it is due");
             known.look(&lock, &due).unwrap().now.map(|now| now.contenders)
         };

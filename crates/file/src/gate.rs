@@ -195,13 +195,13 @@ impl Helpers {
 
 /// Entries to be made together.
 #[derive(Debug)]
-pub(crate) struct JoinCall {
+pub(crate) struct FileJoin {
     pub(crate) queue: QueueName,
     /// At least one.
     pub(crate) entries: Vec<Entry>,
 }
 
-impl JoinCall {
+impl FileJoin {
     pub(crate) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.entries.iter().map(|entry| entry.ticket)
     }
@@ -230,6 +230,6 @@ pub(crate) struct WriteCall {
 /// A call that waits, and where its outcome is reported.
 #[derive(Debug)]
 pub(crate) enum PendingCall {
-    Join(JoinCall, oneshot::Sender<Result<JoinedEntries>>),
+    Join(FileJoin, oneshot::Sender<Result<JoinedEntries>>),
     Write(WriteCall, oneshot::Sender<Result<Option<ValueVersion>>>),
 }

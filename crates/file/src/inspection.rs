@@ -9,7 +9,7 @@ use rustix::fs::{Access, AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
 use crate::base::Base;
-use crate::directory::{self, QueueListing};
+use crate::directory::{self, DirectoryListing};
 use crate::entry_name::EntryName;
 use crate::errors::{ANOTHER_DIRECTORY, failed};
 use crate::shared_files::since_unix;
@@ -77,7 +77,7 @@ fn in_memory(directory: &Path) -> Finding {
 
 /// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one
 /// that we may not look into.
-pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, QueueListing)>, Errno> {
+pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, DirectoryListing)>, Errno> {
     let opened = match shared_files::open_directory(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
         opened => opened?,
@@ -87,7 +87,7 @@ pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, QueueListing)>, Err
 }
 
 /// Describes a contender of an open directory.
-pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &QueueListing) -> ContenderInfo {
+pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &DirectoryListing) -> ContenderInfo {
     let mut info = ContenderInfo::new(name.id(), name.mode);
     info.token = Some(name.token());
     if name.is_frozen {

@@ -11,12 +11,12 @@ use crate::directory::QueueDirectory;
 use crate::entering::AttemptOutcome;
 use crate::entry_name::{EntryName, EntryPosition};
 use crate::errors::failed;
-use crate::gate::{JoinCall, JoinedEntries};
+use crate::gate::{FileJoin, JoinedEntries};
 use crate::inner::{FileSessionState, VERSION};
 use crate::pipe::Pipe;
 use crate::shared_files::Patience;
 
-impl JoinCall {
+impl FileJoin {
     /// Makes the entries; under the lock's flock.
     pub(crate) fn join(
         &self,

@@ -21,7 +21,7 @@ use crate::directory::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, FileIdentity, TEMPORARY_PREFIX};
-use crate::site::LockSite;
+use crate::site::BaseSite;
 use crate::{frozen, locked};
 
 /// How a contender of ours stands in its queue.
@@ -44,7 +44,7 @@ const BROKEN: u8 = 2;
 /// Our own contender.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    site: Arc<LockSite>,
+    site: Arc<BaseSite>,
     name: EntryName,
     /// Where it was made.
     path: PathBuf,
@@ -79,7 +79,7 @@ impl Pipe {
     }
 
     /// Returns the directory where it stands.
-    pub(crate) fn site(&self) -> &Arc<LockSite> {
+    pub(crate) fn site(&self) -> &Arc<BaseSite> {
         &self.site
     }
 

@@ -12,9 +12,9 @@ use lockkeeper_core::{
 
 use crate::base::Base;
 use crate::counter::{BootId, Counter};
-use crate::departure::ContenderAhead;
+use crate::departure::PredecessorFile;
 use crate::entering::{self, Course};
-use crate::gate::{JoinCall, JoinedEntries, QueueGate, WriteCall};
+use crate::gate::{FileJoin, JoinedEntries, QueueGate, WriteCall};
 use crate::inner::{FileSessionState, lost, report_leaving};
 use crate::pipe::Looker;
 use crate::standing::FileStanding;
@@ -51,7 +51,7 @@ impl FileSession {
     }
 
     fn join(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
-        let joining = JoinCall { queue: queue.clone(), entries };
+        let joining = FileJoin { queue: queue.clone(), entries };
         let tickets: Vec<_> = joining.tickets().collect();
         let admitted = self.inner.table().admit(&tickets, queue);
         let Ok(gate) = admitted else {
@@ -102,8 +102,8 @@ impl Session for FileSession {
         ahead: &ContenderId,
         _seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        match ContenderAhead::find(&self.inner, queue, ahead, mine) {
-            Ok(ContenderAhead::Told(departure)) => ready(Ok(departure)),
+        match PredecessorFile::find(&self.inner, queue, ahead, mine) {
+            Ok(PredecessorFile::Told(departure)) => ready(Ok(departure)),
             Ok(ahead) => Box::pin(ahead.leaves(self.inner.clone(), self.watches.clone(), queue.clone())),
             Err(error) => ready(Err(error)),
         }

@@ -24,7 +24,7 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An open directory of a lock, and the path that led to it.
 #[derive(Debug)]
-pub(crate) struct LockSite {
+pub(crate) struct BaseSite {
     directory: OwnedFd,
     path: PathBuf,
     lookouts: Mutex<PerRuntime<SiteLookout>>,
@@ -44,7 +44,7 @@ impl Drop for SiteLookout {
     }
 }
 
-impl LockSite {
+impl BaseSite {
     /// Opens the directory, which must not be a symbolic link.
     ///
     /// For as long as it is open it has a shared flock, which nothing of ours asks for: by that systemd-tmpfiles, which
@@ -95,7 +95,7 @@ impl LockSite {
 }
 
 /// Looks at each interval, until the path leads elsewhere.
-async fn look_out(site: Weak<LockSite>, clock: Arc<dyn Clock>, found: watch::Sender<bool>) {
+async fn look_out(site: Weak<BaseSite>, clock: Arc<dyn Clock>, found: watch::Sender<bool>) {
     loop {
         clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
         let Some(site) = site.upgrade() else { return };
@@ -175,7 +175,7 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let path = above.path().join("q");
         std::fs::create_dir(&path).unwrap();
-        let site = Arc::new(LockSite::open(path.clone()).unwrap());
+        let site = Arc::new(BaseSite::open(path.clone()).unwrap());
         let counting = Arc::new(CountingClock(TestClock::new(), AtomicUsize::new(0)));
         let clock: Arc<dyn Clock> = counting.clone();
         let wait = || {
@@ -207,7 +207,7 @@ mod tests {
             let cleaner = shared_files::open_directory(directory.path()).unwrap();
             rustix::fs::flock(&cleaner, FlockOperation::NonBlockingLockExclusive).is_ok()
         };
-        let sites = [(); 2].map(|()| LockSite::open(directory.path().to_owned()).unwrap());
+        let sites = [(); 2].map(|()| BaseSite::open(directory.path().to_owned()).unwrap());
         assert!(!is_free());
         drop(sites);
         assert!(is_free());

@@ -17,7 +17,7 @@ mod tracking;
 
 pub(crate) use answer::{answer, list, number, only, text, texts};
 pub(crate) use find::until_replaced;
-pub(crate) use greeting::{ServerGreeting, Version};
+pub(crate) use greeting::{HelloReply, Version};
 pub(crate) use open::OpenedConnection;
 pub(crate) use tracking::{KeyMarks, KeyWait, KeyWake, Marked};
 
@@ -42,7 +42,7 @@ const BATCHES_MAX: usize = 1 << 20;
 
 pub(crate) struct Connection {
     server: Server,
-    pub(crate) greeting: ServerGreeting,
+    pub(crate) greeting: HelloReply,
     line: Mutex<SendLine>,
     meter: Arc<Meter>,
     waits: Arc<WaitRegistry>,
@@ -125,7 +125,7 @@ impl Connection {
     /// Queues a batch, waits for its answers until the deadline, and fails if the server is no master any more.
     pub(crate) async fn send_to_master(&self, batch: Batch, deadline: BootInstant) -> Result<Vec<Value>, Failure> {
         let mut answers = self.send_until(batch.command(cmd(HELLO)), deadline).await?;
-        ServerGreeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?.check_master()?;
+        HelloReply::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?.check_master()?;
         Ok(answers)
     }
 

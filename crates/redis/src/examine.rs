@@ -12,7 +12,7 @@ use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Batch, KeyWake, answer, list, only, text};
 use crate::examine::judge::{
-    ServerReport, judge_eviction, judge_eviction_of_plain, judge_layout, judge_persistence, judge_replication,
+    RedisReport, judge_eviction, judge_eviction_of_plain, judge_layout, judge_persistence, judge_replication,
     judge_token, judge_version, not_told, not_tracked,
 };
 use crate::look::RedisLook;
@@ -50,7 +50,7 @@ async fn judge_report(looking: RedisLook<'_>, config: &Config) -> Result<Vec<Fin
         Ok(report) => report,
         Err(failure) if is_untold(&failure) => {
             findings.push(not_told("INFO", "memory, persistence and replicas", &failure.to_string()));
-            ServerReport::default()
+            RedisReport::default()
         }
         Err(failure) => return Err(failure),
     };
@@ -70,15 +70,15 @@ async fn judge_report(looking: RedisLook<'_>, config: &Config) -> Result<Vec<Fin
     Ok(findings)
 }
 
-async fn info(looking: RedisLook<'_>) -> Result<ServerReport, Failure> {
+async fn info(looking: RedisLook<'_>) -> Result<RedisReport, Failure> {
     match ask(looking, cmd("INFO"), "INFO").await? {
-        Value::BulkString(bytes) => Ok(ServerReport::of_info(&String::from_utf8_lossy(&bytes))),
-        Value::VerbatimString { text, .. } => Ok(ServerReport::of_info(&text)),
+        Value::BulkString(bytes) => Ok(RedisReport::of_info(&String::from_utf8_lossy(&bytes))),
+        Value::VerbatimString { text, .. } => Ok(RedisReport::of_info(&text)),
         _ => Err(Failure::unexpected()),
     }
 }
 
-async fn read_settings(report: &mut ServerReport, looking: RedisLook<'_>) -> Result<(), Failure> {
+async fn read_settings(report: &mut RedisReport, looking: RedisLook<'_>) -> Result<(), Failure> {
     for name in SETTINGS {
         let mut question = cmd("CONFIG");
         question.arg("GET").arg(name);

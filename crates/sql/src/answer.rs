@@ -36,7 +36,7 @@ pub(crate) struct SqlAnswer {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct StoredContender {
+pub(crate) struct StoredRow {
     pub(crate) ticket: Ticket,
     pub(crate) token: FencingToken,
 }
@@ -62,8 +62,8 @@ impl SqlAnswer {
         self.shown.iter().filter(move |(shown, _)| *shown == what).map(|(_, row)| row)
     }
 
-    pub(crate) fn stored(&self) -> Result<Vec<StoredContender>, Failure> {
-        self.each(RowKind::Stored).map(|row| Ok(StoredContender { ticket: ticket(row)?, token: token(row)? })).collect()
+    pub(crate) fn stored(&self) -> Result<Vec<StoredRow>, Failure> {
+        self.each(RowKind::Stored).map(|row| Ok(StoredRow { ticket: ticket(row)?, token: token(row)? })).collect()
     }
 
     /// The queue as the answer shows it.

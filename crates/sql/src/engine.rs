@@ -132,9 +132,9 @@ pub(crate) trait Wire: Send + Sync {
 }
 
 /// Says that a connection is over when its task ends, also if that is because the runtime has ended.
-pub(crate) struct EndNotice(pub(crate) watch::Sender<bool>);
+pub(crate) struct WireEnd(pub(crate) watch::Sender<bool>);
 
-impl Drop for EndNotice {
+impl Drop for WireEnd {
     fn drop(&mut self) {
         self.0.send_replace(true);
     }

@@ -13,6 +13,7 @@ const ROLES: &[(&str, &str)] = &[
     ("Connection", "a socket to one server, with the protocol on it"),
     ("Core", "the shared state of a session"),
     ("Driver", "the task that keeps a session or a connection"),
+    ("Failure", "why one attempt failed, which another may mend"),
     ("Following", "the follower of a service"),
     ("Layout", "where and how a queue lies at a service"),
     ("Onlooker", "looks without a session"),

@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 3;
 pub struct ListedLock {
     name: String,
     kind: Option<&'static str>,
-    holders: Vec<ContenderEntry>,
+    holders: Vec<PrintedContender>,
     waiters: usize,
 }
 
@@ -28,11 +28,11 @@ pub struct ShownLock {
     name: String,
     kind: Option<&'static str>,
     service: String,
-    contenders: Vec<ContenderEntry>,
+    contenders: Vec<PrintedContender>,
 }
 
 #[derive(Debug, Serialize)]
-struct ContenderEntry {
+struct PrintedContender {
     position: usize,
     state: EntryState,
     #[serde(flatten)]
@@ -77,7 +77,7 @@ impl ShownLock {
         if contenders.iter().any(|contender| contender.who.note().is_some()) {
             title.push("NOTE".to_owned());
         }
-        let row = |(contender, caller): (&ContenderEntry, Option<String>)| {
+        let row = |(contender, caller): (&PrintedContender, Option<String>)| {
             let state = if contender.state == EntryState::Holder { "holder" } else { "waiter" };
             let token = contender.who.token.clone().unwrap_or_else(|| "-".to_owned());
             let position = contender.position.to_string();
@@ -107,12 +107,12 @@ impl ShownLock {
 }
 
 /// Says of each contender whose it is. A flow of control is named where it tells the contenders of one process apart.
-fn callers(contenders: &[ContenderEntry]) -> Vec<Option<String>> {
+fn callers(contenders: &[PrintedContender]) -> Vec<Option<String>> {
     let mut of_process = BTreeMap::<&str, usize>::new();
     for process in contenders.iter().filter_map(|contender| contender.who.process.as_deref()) {
         *of_process.entry(process).or_default() += 1;
     }
-    let caller = |ContenderEntry { who, .. }: &ContenderEntry| {
+    let caller = |PrintedContender { who, .. }: &PrintedContender| {
         let others = who.process.as_deref().and_then(|process| of_process.get(process)).is_some_and(|&count| count > 1);
         who.caller(who.flow.as_deref().filter(|_| others))
     };
@@ -158,11 +158,11 @@ pub(crate) fn kind<'a>(queue: impl IntoIterator<Item = &'a ContenderInfo>) -> Op
     kind
 }
 
-fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<ContenderEntry> {
+fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<PrintedContender> {
     let contender = |(position, (info, holds)): (usize, (&ContenderInfo, bool))| {
         let who = ContenderView::new(info, now_unix);
         let (state, who) = if holds { (EntryState::Holder, who.granted()) } else { (EntryState::Waiter, who) };
-        ContenderEntry { position: position + 1, state, who }
+        PrintedContender { position: position + 1, state, who }
     };
     queue.iter().zip(decide::holders(queue)).enumerate().map(contender).collect()
 }

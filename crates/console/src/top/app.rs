@@ -3,7 +3,7 @@
 
 use lockkeeper::QueueName;
 
-use super::contender::{ContenderIdentity, ContenderRow};
+use super::contender::{ContenderLine, RowIdentity};
 use super::input::{KeyPress, TerminalInput};
 use super::query::Cursor;
 use super::query::Query;
@@ -25,7 +25,7 @@ pub(super) struct App {
     pub(super) list: Cursor<QueueName>,
     /// The lock whose queue is looked into.
     pub(super) lock: Option<QueueName>,
-    pub(super) queue: Cursor<ContenderIdentity>,
+    pub(super) queue: Cursor<RowIdentity>,
     /// Whether the contender that was chosen has left, and no other has been chosen since.
     has_left: bool,
     pub(super) mode: InputMode,
@@ -248,7 +248,7 @@ impl App {
         }
     }
 
-    pub(super) fn chosen_contender(&self) -> Option<&ContenderRow> {
+    pub(super) fn chosen_contender(&self) -> Option<&ContenderLine> {
         let key = self.queue.chosen()?;
         self.sight.queue.iter().find(|one| one.key == *key)
     }
@@ -307,7 +307,7 @@ impl App {
     }
 }
 
-fn keys(queue: &[ContenderRow]) -> Vec<ContenderIdentity> {
+fn keys(queue: &[ContenderLine]) -> Vec<RowIdentity> {
     queue.iter().map(|one| one.key.clone()).collect()
 }
 

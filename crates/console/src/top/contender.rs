@@ -10,7 +10,7 @@ use crate::output::marks::held;
 use crate::output::{brief, date};
 
 #[derive(Clone, Debug)]
-pub(super) struct ContenderRow {
+pub(super) struct ContenderLine {
     pub(super) position: usize,
     pub(super) state: QueueRole,
     pub(super) mode: &'static str,
@@ -18,14 +18,14 @@ pub(super) struct ContenderRow {
     /// How long it holds, or else how long it is here.
     pub(super) since: String,
     pub(super) token: Option<FencingToken>,
-    pub(super) key: ContenderIdentity,
+    pub(super) key: RowIdentity,
     /// What else is known of it, as short lines.
     pub(super) details: Vec<String>,
 }
 
 /// What tells contenders of one lock apart: a semaphore has two queues.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct ContenderIdentity {
+pub(super) struct RowIdentity {
     id: ContenderId,
     has_permit: bool,
 }
@@ -47,7 +47,7 @@ impl QueueRole {
     }
 }
 
-impl ContenderRow {
+impl ContenderLine {
     /// Describes a contender at this place, counted from 1.
     pub(super) fn new(position: usize, one: &KnownContender, now: TimePoint) -> Self {
         let info = &one.info;
@@ -63,7 +63,7 @@ impl ContenderRow {
             who: name(info),
             since: held(one, now).map_or_else(|| brief(one.age(now)), held_for),
             token: info.token,
-            key: ContenderIdentity { id: info.id.clone(), has_permit: info.mode == Mode::Permit },
+            key: RowIdentity { id: info.id.clone(), has_permit: info.mode == Mode::Permit },
             details: details(one, now),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{FencingToken, LockKind, QueueName};
 
-use super::contender::{ContenderRow, QueueRole};
+use super::contender::{ContenderLine, QueueRole};
 use super::input::KeyPress;
 use super::sight::LockLine;
 use crate::args::{FreezableKind, reason};
@@ -30,13 +30,13 @@ pub(super) struct Question {
 
 #[derive(Clone, Debug)]
 enum QuestionKind {
-    Revoke(ContenderRow),
-    Break(ContenderRow, FencingToken),
+    Revoke(ContenderLine),
+    Break(ContenderLine, FencingToken),
     /// As what a lock is used that nothing uses now.
     Kind,
     /// With those who hold it, and as what it is used if nothing in its queue tells.
     Freeze(String, Option<LockKind>),
-    Thaw(ContenderRow),
+    Thaw(ContenderLine),
 }
 
 /// What an answer leads to.
@@ -50,7 +50,7 @@ pub(super) enum QuestionOutcome {
 impl Question {
     /// Asks for an order by its key; of a lock's contenders it is for the one that is chosen, or for the only one that
     /// it can be for. Says why there is nothing to ask.
-    pub(super) fn new(letter: char, row: &LockLine, chosen: Option<&ContenderRow>) -> Result<Self, String> {
+    pub(super) fn new(letter: char, row: &LockLine, chosen: Option<&ContenderLine>) -> Result<Self, String> {
         let ask = match letter {
             'r' => QuestionKind::Revoke(holder(row, chosen)?),
             'b' => {
@@ -210,7 +210,7 @@ impl Question {
 }
 
 /// The holder that an order is for.
-fn holder(row: &LockLine, chosen: Option<&ContenderRow>) -> Result<ContenderRow, String> {
+fn holder(row: &LockLine, chosen: Option<&ContenderLine>) -> Result<ContenderLine, String> {
     match (chosen, row.holding.as_slice()) {
         (Some(chosen), _) if chosen.state == QueueRole::Holds => Ok(chosen.clone()),
         (Some(chosen), _) => Err(format!("{} does not hold {}: choose a holder", chosen.who, row.lock)),

@@ -6,7 +6,7 @@ use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{CollectionMode, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
-use super::contender::{self, ContenderRow, held_for};
+use super::contender::{self, ContenderLine, held_for};
 use super::problems::{Problem, problems};
 use super::query::{Query, QueryMatches};
 use crate::output::marks::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
@@ -25,7 +25,7 @@ pub(super) struct ScreenData {
     /// How many locks the filter asks for, also beyond the rows.
     pub(super) total: usize,
     /// The queue that is looked into.
-    pub(super) queue: Vec<ContenderRow>,
+    pub(super) queue: Vec<ContenderLine>,
     /// How many contenders it has beyond these.
     pub(super) queue_more: usize,
     /// The line of its lock.
@@ -58,9 +58,9 @@ pub(super) struct LockLine {
     pub(super) holders: String,
     pub(super) mark: LockMark,
     /// Those that hold, as far as they are named.
-    pub(super) holding: Vec<ContenderRow>,
+    pub(super) holding: Vec<ContenderLine>,
     /// What freezes it, or waits to.
-    pub(super) freezer: Option<ContenderRow>,
+    pub(super) freezer: Option<ContenderLine>,
 }
 
 impl ScreenData {
@@ -88,7 +88,7 @@ impl ScreenData {
             sum: Sum::new(state, now),
             rows: locks.into_iter().map(|(name, lock)| row(name, lock)).collect(),
             total,
-            queue: shown.map(|(position, one)| ContenderRow::new(position, one, now)).collect(),
+            queue: shown.map(|(position, one)| ContenderLine::new(position, one, now)).collect(),
             queue_more: contenders.len().saturating_sub(CONTENDERS_MAX),
             lock: known.map(|(name, lock)| row(name, lock)),
             chosen: chosen.map(|(name, lock)| row(name, lock)),
@@ -137,8 +137,8 @@ impl LockLine {
             held: longest_hold(lock, now).map(held_for),
             holders: holders(lock),
             mark,
-            holding: holding.take(NAMED_MAX).map(|(position, one)| ContenderRow::new(position, one, now)).collect(),
-            freezer: freezer.map(|(position, one)| ContenderRow::new(position, one, now)),
+            holding: holding.take(NAMED_MAX).map(|(position, one)| ContenderLine::new(position, one, now)).collect(),
+            freezer: freezer.map(|(position, one)| ContenderLine::new(position, one, now)),
         }
     }
 

@@ -53,7 +53,7 @@ type PausedRequest = Box<dyn FnOnce(&mut ServiceState) + Send>;
 #[derive(Default)]
 pub(super) struct ServiceState {
     pub(super) queues: MemoryQueues,
-    pub(super) links: BTreeMap<u64, SessionLink>,
+    pub(super) links: BTreeMap<u64, MemoryLink>,
     last_session: u64,
     paused: bool,
     waiting: VecDeque<PausedRequest>,
@@ -61,7 +61,7 @@ pub(super) struct ServiceState {
 }
 
 /// The service's side of one session, and the connection to it.
-pub(super) struct SessionLink {
+pub(super) struct MemoryLink {
     pub(super) bond: SessionBond,
     way: ServiceWay,
     /// Tells those that wait of another way.
@@ -104,7 +104,7 @@ impl MemoryStore {
         let number = state.last_session;
         let way = ServiceWay { connection: 1, cut: false };
         let ways = watch::Sender::new(way);
-        let link = SessionLink { bond: bond.clone(), way, ways, owed: Vec::new(), abandoned: false };
+        let link = MemoryLink { bond: bond.clone(), way, ways, owed: Vec::new(), abandoned: false };
         state.links.insert(number, link);
         (number, bond)
     }
@@ -293,7 +293,7 @@ impl ServiceState {
     }
 }
 
-impl SessionLink {
+impl MemoryLink {
     fn connection(&self) -> ConnectionNumber {
         ConnectionNumber(self.way.connection)
     }

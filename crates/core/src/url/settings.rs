@@ -84,10 +84,10 @@ pub enum Unset {
 
 /// The values of a table's settings in one URL, with the defaults of those that it leaves out.
 #[derive(Debug)]
-pub struct Given(BTreeMap<&'static str, Value>);
+pub struct Given(BTreeMap<&'static str, SettingValue>);
 
 #[derive(Debug, Default)]
-struct Value {
+struct SettingValue {
     time: Duration,
     number: u32,
     text: String,
@@ -202,8 +202,8 @@ impl Setting {
         }
     }
 
-    fn read(&self, text: &str) -> Result<Value> {
-        let mut value = Value { text: text.to_owned(), ..Value::default() };
+    fn read(&self, text: &str) -> Result<SettingValue> {
+        let mut value = SettingValue { text: text.to_owned(), ..SettingValue::default() };
         let is_valid = match &self.kind {
             Kind::Time | Kind::TimeWithin(..) => {
                 value.time = parse_time(self.key, text)?;
@@ -254,7 +254,7 @@ impl Given {
     pub fn of(rows: &'static [Setting], url: &ServiceUrl) -> Result<Self> {
         let value = |row: &'static Setting| match (url.query(row.key), row.unset) {
             (Some(text), _) | (None, Unset::Is(text)) => Ok((row.key, row.read(text)?)),
-            (None, Unset::Means(_)) => Ok((row.key, Value::default())),
+            (None, Unset::Means(_)) => Ok((row.key, SettingValue::default())),
         };
         rows.iter().map(value).collect::<Result<_>>().map(Self)
     }
@@ -280,7 +280,7 @@ impl Given {
         if times[0].is_zero() { times[1] } else { times[0] }
     }
 
-    fn value(&self, key: &str) -> &Value {
+    fn value(&self, key: &str) -> &SettingValue {
         self.0.get(key).expect("what is read has a row in the table")
     }
 }

@@ -7,7 +7,7 @@
 use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView};
 use lockkeeper_session::Failure;
 
-use crate::layout::{Layout, MODES, QueuePosition, Segments, StoredContender};
+use crate::layout::{Layout, MODES, QueuePosition, Segments, StoredKey};
 use crate::proto::{RangeRequest, RequestOp, ResponseOp};
 use crate::queue::tail::SEGMENT_FULL;
 use crate::rpc::range_of;
@@ -35,11 +35,11 @@ pub(super) struct PlaceView {
 
 #[derive(Debug)]
 struct OfMode {
-    near: Vec<StoredContender>,
-    head: Vec<StoredContender>,
+    near: Vec<StoredKey>,
+    head: Vec<StoredKey>,
     /// How many there are from the head to the end of the place's segment.
     count: usize,
-    behind: Option<StoredContender>,
+    behind: Option<StoredKey>,
 }
 
 impl Spot {
@@ -124,7 +124,7 @@ impl Spot {
         }
         let length = modes.iter().map(|of_mode| of_mode.count).sum::<usize>();
         // All of these stand in the place's own segment.
-        let is_behind = |stored: &&StoredContender| position.is_some_and(|position| stored.position >= position);
+        let is_behind = |stored: &&StoredKey| position.is_some_and(|position| stored.position >= position);
         let behind = modes.iter().flat_map(|of_mode| &of_mode.near).filter(is_behind).count();
         let mut shown: Vec<_> = modes.into_iter().flat_map(OfMode::into_shown).collect();
         shown.sort_by(|one, other| (one.position, &one.id).cmp(&(other.position, &other.id)));
@@ -133,7 +133,7 @@ impl Spot {
             Some(position) => shown.iter().filter(|stored| stored.position < position).count(),
             None => shown.len(),
         };
-        let mut view = QueueView::new(connection, shown.iter().map(StoredContender::contender).collect::<Vec<_>>());
+        let mut view = QueueView::new(connection, shown.iter().map(StoredKey::contender).collect::<Vec<_>>());
         view.omitted = length.saturating_sub(behind).saturating_sub(ahead);
         Some(PlaceView { view, length })
     }
@@ -165,11 +165,11 @@ impl OfMode {
         self.is_head_whole() || ahead >= NEAREST || first.is_none_or(|first| near.contains(&first))
     }
 
-    fn shown(&self) -> impl Iterator<Item = &StoredContender> {
+    fn shown(&self) -> impl Iterator<Item = &StoredKey> {
         self.near.iter().chain(&self.head).chain(&self.behind)
     }
 
-    fn into_shown(self) -> impl Iterator<Item = StoredContender> {
+    fn into_shown(self) -> impl Iterator<Item = StoredKey> {
         self.near.into_iter().chain(self.head).chain(self.behind)
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn whole(layout: &Layout, kvs: &[KeyValue]) -> QueueView {
-        let contenders: Vec<_> = layout.read_queue(&queue(), kvs).iter().map(StoredContender::contender).collect();
+        let contenders: Vec<_> = layout.read_queue(&queue(), kvs).iter().map(StoredKey::contender).collect();
         QueueView::new(ConnectionNumber(1), contenders)
     }
 

@@ -14,7 +14,7 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Joined, Lookable as _, Ma
 
 use crate::layout::{KeyRecord, Name, QueuePosition, ticket_of};
 use crate::proto::{KeyValue, RangeRequest, RequestOp, ResponseOp, TxnRequest};
-use crate::queue::state::{ContenderClaim, EtcdOwn, EtcdPlace, JoinProgress, QueueCore, Queues};
+use crate::queue::state::{ContenderClaim, EtcdOwn, EtcdPlace, KeyJoinProgress, QueueCore, Queues};
 use crate::queue::tail::{SEGMENT_FULL, Tail};
 use crate::queue::view;
 use crate::queue::view::ReadSource;
@@ -37,12 +37,12 @@ struct JoinEntry {
     anchor: Option<Arc<EtcdPlace>>,
 }
 
-struct JoinCall {
+struct KeyJoin {
     queues: Weak<Queues>,
     inner: Arc<QueueCore>,
     queue: QueueName,
     wanted: Vec<JoinEntry>,
-    joining: Arc<JoinProgress>,
+    joining: Arc<KeyJoinProgress>,
     shows_whole: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn make(
     entries: &[Entry],
     shows_whole: bool,
 ) -> Make<EtcdLink, Joined<EtcdOwn>> {
-    let Some(join) = JoinCall::new(queues, queue, entries, shows_whole).map(Arc::new) else {
+    let Some(join) = KeyJoin::new(queues, queue, entries, shows_whole).map(Arc::new) else {
         return Arc::new(|_| Box::pin(std::future::ready(Ok(Joined::Full("too many places were taken beside one")))));
     };
     Arc::new(move |link| {
@@ -72,7 +72,7 @@ pub(super) fn make(
     })
 }
 
-impl JoinCall {
+impl KeyJoin {
     /// Claims names for the entries; `None` if too many places were taken beside one contender.
     fn new(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Option<Self> {
         let inner = queues.service.inner.clone();
@@ -97,7 +97,7 @@ impl JoinCall {
                 anchor,
             });
         }
-        let joining = Arc::<JoinProgress>::default();
+        let joining = Arc::<KeyJoinProgress>::default();
         let mut claims = inner.claims.lock();
         for JoinEntry { ticket, name, .. } in &mut wanted {
             name.slot = claims.take_slot(inner.core.epoch().written);
@@ -176,7 +176,7 @@ enum Shows {
     Nothing,
 }
 
-impl JoinCall {
+impl KeyJoin {
     /// Sends the entries once; `None` if they were sent with a stamp, an offset or a tail that had changed.
     pub(super) async fn attempt(&self, link: &EtcdLink) -> Result<Option<Joined<EtcdOwn>>, Failure> {
         let core = &self.inner.core;

@@ -27,7 +27,7 @@ const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
 /// longest request has are needed anyway.
 const TOGETHER_MAX: usize = 64;
 
-struct LeaveCall {
+struct KeyLeave {
     inner: Arc<QueueCore>,
     queue: QueueName,
     meant: LeaveTarget,
@@ -56,7 +56,7 @@ pub(super) fn make(
         None => inner.claims.lock().get(ticket).cloned().map(LeaveTarget::Of),
     };
     let (inner, queue) = (inner.clone(), queue.clone());
-    let leaving = Arc::new(LeaveCall { inner, queue, meant: meant.unwrap_or(LeaveTarget::Nothing) });
+    let leaving = Arc::new(KeyLeave { inner, queue, meant: meant.unwrap_or(LeaveTarget::Nothing) });
     Arc::new(move |link| {
         let (work, named, over) = (leaving.clone(), leaving.clone(), link.clone());
         let removal = QueuedRemoval::new(move || named.key());
@@ -65,7 +65,7 @@ pub(super) fn make(
     })
 }
 
-impl LeaveCall {
+impl KeyLeave {
     async fn leave(&self, link: &EtcdLink, own: &QueuedRemoval) -> Result<Left, Failure> {
         if let Some(outcome) = own.outcome() {
             return outcome.map(|()| Left::Removed);

@@ -167,12 +167,12 @@ fn none_in((key, range_end): (Vec<u8>, Vec<u8>)) -> Compare {
 pub(super) struct ContenderClaim {
     /// Its name in the first segment.
     pub(super) name: Name,
-    pub(super) joining: Arc<JoinProgress>,
+    pub(super) joining: Arc<KeyJoinProgress>,
 }
 
 /// The progress of a join, shared by all of its entries.
 #[derive(Debug, Default)]
-pub(super) struct JoinProgress {
+pub(super) struct KeyJoinProgress {
     was_sent: AtomicBool,
     /// The tail that the entries were sent to, or are to be sent to.
     tail: Mutex<Option<Tail>>,
@@ -180,7 +180,7 @@ pub(super) struct JoinProgress {
     created: OnceLock<i64>,
 }
 
-impl JoinProgress {
+impl KeyJoinProgress {
     /// Notes that it is about to be sent; returns whether an attempt before may have taken effect.
     pub(super) fn send(&self) -> bool {
         self.was_sent.swap(true, Ordering::SeqCst)

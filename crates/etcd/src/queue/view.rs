@@ -3,7 +3,7 @@
 use lockkeeper_core::{ContenderId, Extent, Mode, Operation, Part, QueueName, QueueView};
 use lockkeeper_session::{Failure, Link as _};
 
-use crate::layout::{Layout, StoredContender};
+use crate::layout::{Layout, StoredKey};
 use crate::proto::{RangeRequest, RequestOp, ResponseOp, TxnResponse};
 use crate::queue::around::Spot;
 use crate::queue::state::QueueCore;
@@ -64,7 +64,7 @@ pub(super) fn read(
 ) -> Result<ShownQueue, Failure> {
     let (shown, others) = answers.split_first().ok_or_else(Failure::unexpected)?;
     let shown = range_of(shown)?;
-    let contenders: Vec<_> = layout.read_queue(queue, &shown.kvs).iter().map(StoredContender::contender).collect();
+    let contenders: Vec<_> = layout.read_queue(queue, &shown.kvs).iter().map(StoredKey::contender).collect();
     let mut view = QueueView::new(link.connection_number(), contenders);
     layout.mark(queue, &mut view);
     view.elsewhere = match shows_lock(layout, queue) {

@@ -27,19 +27,19 @@ use crate::pipe::{Looker, open_reader};
 const ENDINGS_MAX: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct FollowedLocks {
+pub(super) struct FollowedQueues {
     base: Arc<Base>,
     looker: Arc<Looker>,
     scope: Scope,
     /// By the names of their directories.
-    locks: BTreeMap<String, FollowedLock>,
+    locks: BTreeMap<String, FollowedQueue>,
     /// Contenders that may be about to end, each with its lock.
     endings: Vec<(String, EndingContender)>,
     held: HolderPipes,
 }
 
 #[derive(Debug)]
-struct FollowedLock {
+struct FollowedQueue {
     name: QueueName,
     seen: Vec<ContenderInfo>,
     /// When a name in the directory was made or removed last, before it was looked at.
@@ -61,7 +61,7 @@ pub(super) struct LockLook {
     pub(super) is_short: bool,
 }
 
-impl FollowedLocks {
+impl FollowedQueues {
     pub(super) fn new(base: Arc<Base>, looker: Arc<Looker>, scope: Scope) -> Self {
         Self { base, looker, scope, locks: BTreeMap::new(), endings: Vec::new(), held: HolderPipes::default() }
     }
@@ -137,7 +137,7 @@ impl FollowedLocks {
         let lost = self.held.take(lock, &opened, &seen, &self.looker);
         let now = (is_stale && (is_inhabited || was_inhabited))
             .then(|| LockSnapshot::new(name.clone(), seen.clone()).losing(lost));
-        self.locks.insert(lock.to_owned(), FollowedLock { name, seen, modified });
+        self.locks.insert(lock.to_owned(), FollowedQueue { name, seen, modified });
         Ok(LockLook { now, is_gone: false, is_inhabited, is_short })
     }
 

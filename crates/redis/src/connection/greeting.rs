@@ -35,7 +35,7 @@ impl fmt::Display for Version {
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct ServerGreeting {
+pub(crate) struct HelloReply {
     /// `redis` or `valkey`.
     pub(crate) software: String,
     pub(crate) version: Version,
@@ -43,7 +43,7 @@ pub(crate) struct ServerGreeting {
     pub(crate) is_replica: bool,
 }
 
-impl ServerGreeting {
+impl HelloReply {
     /// Reads the answer to `HELLO`, and refuses a sentinel.
     pub(super) fn of(answer: &Value) -> Result<Self, Failure> {
         let Value::Map(fields) = answer else {
@@ -87,10 +87,10 @@ fn text(value: &Value) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn greeting(fields: &[(&str, &str)]) -> Result<ServerGreeting, Failure> {
+    fn greeting(fields: &[(&str, &str)]) -> Result<HelloReply, Failure> {
         let value = |text: &str| Value::BulkString(text.into());
         let fields = fields.iter().map(|(name, text)| (value(name), value(text))).collect();
-        ServerGreeting::of(&Value::Map(fields)).and_then(|greeting| greeting.check_use().map(|()| greeting))
+        HelloReply::of(&Value::Map(fields)).and_then(|greeting| greeting.check_use().map(|()| greeting))
     }
 
     #[test]
@@ -117,6 +117,6 @@ mod tests {
         ] {
             assert_eq!(greeting(&fields).expect_err("it is refused").kind, kind, "{fields:?}");
         }
-        assert_eq!(ServerGreeting::of(&Value::Okay).expect_err("it is no map").kind, FailureKind::Protocol);
+        assert_eq!(HelloReply::of(&Value::Okay).expect_err("it is no map").kind, FailureKind::Protocol);
     }
 }

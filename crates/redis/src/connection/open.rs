@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::connection::answer::{HELLO, answer, of_transport, refusal, refusal_of_hello};
-use crate::connection::greeting::ServerGreeting;
+use crate::connection::greeting::HelloReply;
 use crate::connection::tracking::WaitRegistry;
 use crate::connection::{BATCHES_MAX, Batch, Connection, ConnectionEnd, Driver, SendLine, send, sorted};
 use crate::url::{RedisAccess, RedisCredentials};
@@ -165,9 +165,9 @@ async fn introduce(
 }
 
 /// Reads the answers to that.
-fn greeting(answers: Vec<Value>) -> Result<ServerGreeting, Failure> {
+fn greeting(answers: Vec<Value>) -> Result<HelloReply, Failure> {
     let [named, tracked, cached, greeted] = <[_; 4]>::try_from(answers).map_err(|_| Failure::unexpected())?;
-    let greeting = ServerGreeting::of(&answer(greeted, HELLO)?)?;
+    let greeting = HelloReply::of(&answer(greeted, HELLO)?)?;
     greeting.check_use()?;
     answer(named, "CLIENT SETNAME")?;
     answer(tracked, "CLIENT TRACKING")?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_core::{Finding, Severity};
 
-use crate::connection::{ServerGreeting, Version};
+use crate::connection::{HelloReply, Version};
 
 /// The first versions of Redis that do not crash when more is read with tracking than their table takes (redis #11814),
 /// by their series: 6.2 and 7.0. Later series never did.
@@ -21,7 +21,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// The layout that this crate writes.
 const LAYOUT: &str = "1";
 
-pub(super) fn judge_version(ServerGreeting { software, version, .. }: &ServerGreeting) -> Option<Finding> {
+pub(super) fn judge_version(HelloReply { software, version, .. }: &HelloReply) -> Option<Finding> {
     let [of_6, of_7] = WITHOUT_TRACKING_CRASH;
     let is_sound = software != "redis" || *version >= of_7 || (of_6..Version::new(7, 0, 0)).contains(version);
     (!is_sound).then(|| {
@@ -31,7 +31,7 @@ pub(super) fn judge_version(ServerGreeting { software, version, .. }: &ServerGre
 }
 
 /// Judges what becomes of our keys when the memory is full.
-pub(super) fn judge_eviction(report: &ServerReport) -> Option<Finding> {
+pub(super) fn judge_eviction(report: &RedisReport) -> Option<Finding> {
     let policy = report.get("maxmemory_policy").filter(|policy| policy.starts_with("allkeys-"))?;
     if report.number("maxmemory") == Some(0) {
         let what = format!("`maxmemory-policy {policy}` would evict locks that are held, if `maxmemory` was set");
@@ -42,14 +42,14 @@ pub(super) fn judge_eviction(report: &ServerReport) -> Option<Finding> {
 }
 
 /// Judges what happens to plain locks when the memory is full: they have a time to live, as no other key of ours has.
-pub(super) fn judge_eviction_of_plain(report: &ServerReport) -> Option<Finding> {
+pub(super) fn judge_eviction_of_plain(report: &RedisReport) -> Option<Finding> {
     let policy = report.get("maxmemory_policy").filter(|policy| policy.starts_with("volatile-"))?;
     let what = format!("`maxmemory-policy {policy}` may evict the keys that `layout=setnx` shares with others");
     Some(Finding::new(Severity::Warning, what, "set `maxmemory-policy noeviction`"))
 }
 
 /// Judges what a restart forgets.
-pub(super) fn judge_persistence(report: &ServerReport) -> Option<Finding> {
+pub(super) fn judge_persistence(report: &RedisReport) -> Option<Finding> {
     let cure = "set `appendonly yes` and `appendfsync always`";
     let warning = |what: &str| Some(Finding::new(Severity::Warning, what, cure));
     if report.get("aof_enabled")? == "1" {
@@ -74,7 +74,7 @@ pub(super) fn judge_persistence(report: &ServerReport) -> Option<Finding> {
 }
 
 /// Judges what a failover may lose, and whether the master notices that it has none to follow it.
-pub(super) fn judge_replication(report: &ServerReport, timeout: Duration) -> Vec<Finding> {
+pub(super) fn judge_replication(report: &RedisReport, timeout: Duration) -> Vec<Finding> {
     let Some(replicas) = report.replicas() else {
         return Vec::new();
     };
@@ -151,7 +151,7 @@ pub(super) fn not_tracked() -> Finding {
 
 /// What a server says of itself, by the names of its fields and settings.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServerReport(HashMap<String, String>);
+pub(super) struct RedisReport(HashMap<String, String>);
 
 /// A replica, as its master knows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -162,7 +162,7 @@ pub(super) struct Replica {
     pub(super) lag_s: u64,
 }
 
-impl ServerReport {
+impl RedisReport {
     pub(super) fn of_info(info: &str) -> Self {
         let field =
             |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));

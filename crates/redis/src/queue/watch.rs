@@ -99,13 +99,13 @@ enum AheadLook {
 /// Looks at the contender ahead, now, and waits until it is gone.
 pub(super) fn depart(queues: &Arc<Queues>, departing: Departing<Redis>) -> BoxFuture<Result<Departure, Failure>> {
     let Departing { link, queue, ahead, mine } = departing;
-    let waiting = DepartureWait { queues: queues.clone(), link, queue, ahead, mine };
+    let waiting = TrackedWait { queues: queues.clone(), link, queue, ahead, mine };
     let looking = waiting.look();
     Box::pin(async move { waiting.departure(looking).await })
 }
 
 #[derive(Clone)]
-struct DepartureWait {
+struct TrackedWait {
     queues: Arc<Queues>,
     link: Arc<RedisLink>,
     queue: QueueName,
@@ -113,7 +113,7 @@ struct DepartureWait {
     mine: Option<Arc<RedisPlace>>,
 }
 
-impl DepartureWait {
+impl TrackedWait {
     async fn departure(&self, mut looking: Looking) -> Result<Departure, Failure> {
         loop {
             match looking.await? {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_faults::Packages;
 use lockkeeper_faults::process::Process;
-use lockkeeper_faults::python::Packages;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_faults::{figures, long, process};

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::engine::{
-    ATTEMPTS_MAX, AnswerSender, EndNotice, NamedLockWait, STATEMENTS_MAX, WakeMethod, Wire, pause, too_many,
+    ATTEMPTS_MAX, AnswerSender, NamedLockWait, STATEMENTS_MAX, WakeMethod, Wire, WireEnd, pause, too_many,
 };
 use crate::mysql::named_lock::LockWaits;
 use crate::mysql::{call, refusal};
@@ -167,7 +167,7 @@ struct WireTask {
     /// What was taken out of the line and is not sent yet.
     next: Option<QueuedStatement>,
     /// Tells that the connection is over, also if the task was ended.
-    _over: EndNotice,
+    _over: WireEnd,
 }
 
 impl WireTask {
@@ -318,7 +318,7 @@ impl MysqlWire {
             usual: usual_asked,
             urgent: urgent_asked,
             next: None,
-            _over: EndNotice(over),
+            _over: WireEnd(over),
         };
         let task = tokio::spawn(at_home(server.serve())).abort_handle();
         let line = StatementLines { usual, urgent };

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
-use crate::engine::{Connected, EndNotice, Hint, Intent, unmade};
+use crate::engine::{Connected, Hint, Intent, WireEnd, unmade};
 use crate::postgres::call::limits_ms;
 use crate::postgres::greeting::PostgresFacts;
 use crate::postgres::wire::{Driver, PostgresWire, PreparedStatements, Transactions, WireState};
@@ -132,7 +132,7 @@ async fn begin(config: &Config, socket: Socket) -> Result<GreetedClient, Failure
     let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
     let (is_over, over) = watch::channel(false);
     let (hints, taken) = mpsc::channel(HINTS_MAX);
-    let driving = tokio::spawn(drive(connection, hints, meter.clone(), EndNotice(is_over)));
+    let driving = tokio::spawn(drive(connection, hints, meter.clone(), WireEnd(is_over)));
     let (client, process, driver) = (Arc::new(client), process.get().copied(), Driver(driving.abort_handle()));
     Ok(GreetedClient { client, meter, process, driver, is_over: over, hints: taken })
 }
@@ -142,7 +142,7 @@ async fn drive(
     mut connection: Connection<Socket, tokio_postgres::tls::NoTlsStream>,
     hints: mpsc::Sender<Hint>,
     meter: Arc<Meter>,
-    ending: EndNotice,
+    ending: WireEnd,
 ) {
     while let Some(message) = std::future::poll_fn(|context| connection.poll_message(context)).await {
         match message {

@@ -91,11 +91,11 @@ async fn find_place(core: &Core, link: &Arc<SqlLink>, mine: &Place<AheadCount>) 
 /// The queues of whose changes a session waits to be told.
 pub(super) struct QueueWatches {
     core: Arc<Core>,
-    by_queue: Mutex<BTreeMap<QueueName, QueueWatch>>,
+    by_queue: Mutex<BTreeMap<QueueName, RowsWatch>>,
 }
 
 #[derive(Debug, Default)]
-struct QueueWatch {
+struct RowsWatch {
     /// How many waits there are.
     count: usize,
     /// Whether the server was asked to tell.

@@ -29,11 +29,11 @@ pub(super) enum ServerAnswer {
     /// It answers no words, or none that is understood.
     Nothing,
     /// How it is.
-    Itself(ServerReport),
+    Itself(EnsembleReport),
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct ServerReport {
+pub(super) struct EnsembleReport {
     /// As in `3.8.0`.
     pub(super) version: String,
     /// `standalone`, `leader`, `follower`, `observer`.
@@ -61,7 +61,7 @@ pub(super) async fn ask(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &S
     match read_srvr(&answer) {
         ServerAnswer::Itself(report) => {
             let conf = asked(dial, clock, &way, "conf", clock.now().saturating_add(ANSWERED_WITHIN)).await;
-            ServerAnswer::Itself(ServerReport { tick: conf.ok().and_then(|conf| read_tick(&conf)), ..report })
+            ServerAnswer::Itself(EnsembleReport { tick: conf.ok().and_then(|conf| read_tick(&conf)), ..report })
         }
         other => other,
     }
@@ -93,7 +93,7 @@ fn read_srvr(answer: &str) -> ServerAnswer {
     match (after("Zookeeper version:"), after("Mode:")) {
         (Some(version), Some(mode)) => {
             let version = version.split([',', '-', ' ']).next().unwrap_or_default().to_owned();
-            ServerAnswer::Itself(ServerReport { version, mode: mode.to_owned(), tick: None })
+            ServerAnswer::Itself(EnsembleReport { version, mode: mode.to_owned(), tick: None })
         }
         _ => ServerAnswer::Nothing,
     }
@@ -114,7 +114,7 @@ pub(super) struct ServiceFacts<'a> {
 }
 
 pub(super) fn judge(known: ServiceFacts<'_>) -> Vec<Finding> {
-    let reports: Vec<(&str, &ServerReport)> = known.answers.iter().filter_map(reported).collect();
+    let reports: Vec<(&str, &EnsembleReport)> = known.answers.iter().filter_map(reported).collect();
     let mut findings = Vec::new();
     findings.extend(known.answers.iter().filter_map(|(server, answer)| judge_server(server, answer)));
     findings.extend(judge_unity(&reports));
@@ -127,7 +127,7 @@ pub(super) fn judge(known: ServiceFacts<'_>) -> Vec<Finding> {
     findings
 }
 
-fn reported((server, answer): &(String, ServerAnswer)) -> Option<(&str, &ServerReport)> {
+fn reported((server, answer): &(String, ServerAnswer)) -> Option<(&str, &EnsembleReport)> {
     match answer {
         ServerAnswer::Itself(report) => Some((server, report)),
         _ => None,
@@ -151,7 +151,7 @@ fn judge_server(server: &str, answer: &ServerAnswer) -> Option<Finding> {
             format!("{server} does not answer `srvr`, so its version and its role are not known"),
             "set 4lw.commands.whitelist=srvr,conf in the server's configuration",
         ),
-        ServerAnswer::Itself(ServerReport { version, mode, tick }) => {
+        ServerAnswer::Itself(EnsembleReport { version, mode, tick }) => {
             let tick = tick.map(|tick| format!(", with a tick of {tick:?}")).unwrap_or_default();
             Finding::note(format!("{server} runs ZooKeeper {version} ({mode}){tick}"))
         }
@@ -159,7 +159,7 @@ fn judge_server(server: &str, answer: &ServerAnswer) -> Option<Finding> {
 }
 
 /// Servers that do not follow one leader grant one lock several times.
-fn judge_unity(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
+fn judge_unity(reports: &[(&str, &EnsembleReport)]) -> Option<Finding> {
     let of_mode = |mode: &str| -> Vec<&str> {
         reports.iter().filter(|(_, report)| report.mode == mode).map(|(server, _)| *server).collect()
     };
@@ -176,7 +176,7 @@ fn judge_unity(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
 }
 
 /// Whether locks go on when a server is lost.
-fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &ServerReport)]) -> Option<Finding> {
+fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &EnsembleReport)]) -> Option<Finding> {
     let stands_alone = reports.iter().any(|(_, report)| report.mode == "standalone");
     match voters {
         _ if stands_alone => Some(Finding::new(
@@ -204,7 +204,7 @@ fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &ServerRepo
 }
 
 /// A holder believes itself by the tick: a greater one than it knows makes it believe too long.
-fn judge_tick(known: ServiceFacts<'_>, reports: &[(&str, &ServerReport)]) -> Option<Finding> {
+fn judge_tick(known: ServiceFacts<'_>, reports: &[(&str, &EnsembleReport)]) -> Option<Finding> {
     let (server, tick) =
         reports.iter().filter_map(|(server, report)| Some((*server, report.tick?))).max_by_key(|(_, tick)| *tick)?;
     let believed = known.tick.unwrap_or(known.granted / 2);
@@ -245,7 +245,7 @@ fn judge_shortness(granted: Duration, server: &str, tick: Duration) -> Option<Fi
 const WITH_RECURSIVE_WATCHES: (u32, u32) = (3, 6);
 
 /// A follower of many locks on an older server looks at all of them again and again.
-fn judge_watches(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
+fn judge_watches(reports: &[(&str, &EnsembleReport)]) -> Option<Finding> {
     let is_older = |version: &str| {
         let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
         matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor)))
@@ -257,7 +257,7 @@ fn judge_watches(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     Some(Finding::new(Severity::Note, what, "use ZooKeeper 3.6 or later"))
 }
 
-fn silent_of_tick(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
+fn silent_of_tick(reports: &[(&str, &EnsembleReport)]) -> Option<Finding> {
     let (server, _) = reports.iter().find(|(_, report)| report.tick.is_none())?;
     Some(Finding::new(
         Severity::Note,
@@ -274,7 +274,7 @@ mod tests {
     fn version_mode_and_tick_are_read_from_the_answers() {
         let srvr = "Zookeeper version: 3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on 2022-02-25\n\
                     Latency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n";
-        let report = ServerReport { version: "3.8.0".to_owned(), mode: "follower".to_owned(), tick: None };
+        let report = EnsembleReport { version: "3.8.0".to_owned(), mode: "follower".to_owned(), tick: None };
         assert_eq!(read_srvr(srvr), ServerAnswer::Itself(report));
         assert_eq!(read_tick("clientPort=2181\ntickTime=2000\nmaxClientCnxns=60\n"), Some(Duration::from_secs(2)));
     }
@@ -292,7 +292,7 @@ mod tests {
     const TICK: Duration = Duration::from_secs(2);
 
     fn server(name: &str, mode: &str) -> (String, ServerAnswer) {
-        let report = ServerReport { version: "3.8.0".to_owned(), mode: mode.to_owned(), tick: Some(TICK) };
+        let report = EnsembleReport { version: "3.8.0".to_owned(), mode: mode.to_owned(), tick: Some(TICK) };
         (name.to_owned(), ServerAnswer::Itself(report))
     }
 
@@ -370,7 +370,7 @@ mod tests {
     fn a_version_without_recursive_watches_is_a_note() {
         for (version, is_told) in [("3.5.9", true), ("3.4.14", true), ("3.6.0", false), ("3.10.0", false), ("x", false)]
         {
-            let report = ServerReport { version: version.to_owned(), mode: "leader".to_owned(), tick: Some(TICK) };
+            let report = EnsembleReport { version: version.to_owned(), mode: "leader".to_owned(), tick: Some(TICK) };
             let finding = judge_watches(&[("a", &report)]);
             assert_eq!(finding.map(|finding| finding.severity), is_told.then_some(Severity::Note), "{version}");
         }

@@ -8,7 +8,7 @@ use super::pen::{
 };
 use crate::output::{LockMark, brief};
 use crate::top::app::App;
-use crate::top::contender::{ContenderRow, QueueRole};
+use crate::top::contender::{ContenderLine, QueueRole};
 use crate::top::sight::LockLine;
 
 /// The columns but those of the token, which is as wide as the longest, and of the name, which has the rest.
@@ -46,7 +46,7 @@ pub(super) fn queue(pen: &mut Pen<'_>, area: Rect, details: Rect, app: &App) {
     }
 }
 
-fn token(one: &ContenderRow) -> String {
+fn token(one: &ContenderLine) -> String {
     one.token.map_or_else(|| "-".to_owned(), |token| token.to_string())
 }
 

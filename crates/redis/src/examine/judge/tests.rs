@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn report(fields: &[(&str, &str)]) -> ServerReport {
-    let mut report = ServerReport::default();
+fn report(fields: &[(&str, &str)]) -> RedisReport {
+    let mut report = RedisReport::default();
     fields.iter().for_each(|(name, value)| report.set(name, (*value).to_owned()));
     report
 }
@@ -27,7 +27,7 @@ fn versions_that_crash_by_tracking_are_found() {
     ] {
         let (major, minor, patch) = version;
         let version = Version::new(major, minor, patch);
-        let found = judge_version(&ServerGreeting {
+        let found = judge_version(&HelloReply {
             software: software.to_owned(),
             version,
             is_of_cluster: false,
@@ -133,7 +133,7 @@ fn fields_and_replicas_are_read_from_what_a_server_says_and_what_is_not_said_is_
     let info = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\nmaxmemory:0\r\n\
                 slave0:ip=127.0.0.1,port=1,state=online,offset=84,lag=1\r\n\
                 slave1:ip=127.0.0.1,port=2,state=wait_bgsave,offset=0,lag=0\r\n";
-    let report = ServerReport::of_info(info);
+    let report = RedisReport::of_info(info);
     assert_eq!(
         (report.get("role"), report.number("maxmemory"), report.number("role")),
         (Some("master"), Some(0), None)
@@ -141,7 +141,7 @@ fn fields_and_replicas_are_read_from_what_a_server_says_and_what_is_not_said_is_
     let replicas = [Replica { is_online: true, lag_s: 1 }, Replica { is_online: false, lag_s: 0 }];
     assert_eq!(report.replicas().as_deref(), Some(&replicas[..]));
     for info in ["", "\r\n:\r\nconnected_slaves:x", "connected_slaves"] {
-        assert_eq!(ServerReport::of_info(info).replicas(), None, "{info:?}");
+        assert_eq!(RedisReport::of_info(info).replicas(), None, "{info:?}");
     }
-    assert_eq!(ServerReport::of_info("connected_slaves:18446744073709551615").replicas(), Some(Vec::new()));
+    assert_eq!(RedisReport::of_info("connected_slaves:18446744073709551615").replicas(), Some(Vec::new()));
 }

@@ -54,7 +54,7 @@ pub(crate) enum WakeState {
 pub(crate) type WaitNumber = u64;
 
 /// One wait for the departure of a contender.
-struct DepartureWait {
+struct TableWait {
     nearness: usize,
     /// `None` for an onlooker.
     line: Option<WaitLine>,
@@ -67,7 +67,7 @@ struct DepartureWait {
     tell: oneshot::Sender<WaitEnd>,
 }
 
-impl DepartureWait {
+impl TableWait {
     fn token(&self) -> Option<FencingToken> {
         self.line.as_ref().map(|(_, token)| *token)
     }
@@ -97,7 +97,7 @@ pub(crate) struct WaitTable {
     /// How long a session listens before a new wait needs no look.
     settled_after: Duration,
     next: WaitNumber,
-    departures: BTreeMap<(Ticket, WaitNumber), DepartureWait>,
+    departures: BTreeMap<(Ticket, WaitNumber), TableWait>,
     changes: HashMap<WaitNumber, ChangeWait>,
     /// Departures that were told and had no wait, the latest last.
     unawaited: VecDeque<Ticket>,
@@ -189,8 +189,7 @@ impl WaitTable {
         let waits_for_lock = self.next_named_lock(now).ticket.is_some();
         let named_lock = Some(if waits_for_lock { now } else { now.saturating_add(LOOK_MIN) });
         self.draw_near(nearness, line.as_ref());
-        self.departures
-            .insert((ahead, number), DepartureWait { nearness, line, is_put_off: false, due, named_lock, tell });
+        self.departures.insert((ahead, number), TableWait { nearness, line, is_put_off: false, due, named_lock, tell });
         number
     }
 
@@ -243,7 +242,7 @@ impl WaitTable {
 
     /// Looks at the wait that is the first of its queue now, where waits are looked at.
     fn advance(&mut self, (queue, _): &WaitLine, now: BootInstant) {
-        let of_queue = |wait: &&mut DepartureWait| wait.line.as_ref().is_some_and(|(other, _)| other == queue);
+        let of_queue = |wait: &&mut TableWait| wait.line.as_ref().is_some_and(|(other, _)| other == queue);
         let first = self.departures.values_mut().filter(of_queue).min_by_key(|wait| wait.token());
         if let Some(due) = first.and_then(|wait| wait.due.as_mut()) {
             *due = now.min(*due);

@@ -14,7 +14,7 @@ use lockkeeper_zk_proto::message::ErrorCode;
 use crate::client::{Client, ClientOpener, random};
 use crate::error::ClientError;
 use crate::link::{LinkPhase, SessionLink};
-use crate::lock::follow::model::FollowedLocks;
+use crate::lock::follow::model::NodeModel;
 use crate::lock::follow::path_scheme::PathScheme;
 use crate::lock::follow::pending::PendingChanges;
 use crate::lock::follow::reading::{PacedReader, snapshot, take_in};
@@ -212,7 +212,7 @@ impl FollowedSession {
     }
 
     /// Reads all; returns it, and when to look next where the service does not tell of all.
-    async fn look(&mut self, epoch: u64) -> Result<(FollowedLocks, BootInstant), FollowEnd> {
+    async fn look(&mut self, epoch: u64) -> Result<(NodeModel, BootInstant), FollowEnd> {
         let clock = self.link.clock.clone();
         let begun = clock.now();
         // The reading may lack changes that watches show from now on.

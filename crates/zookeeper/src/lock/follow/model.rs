@@ -24,7 +24,7 @@ enum SiteIdentity {
 type ChildGroups = BTreeMap<ChildGroup, BTreeMap<String, ContenderReading>>;
 
 #[derive(Debug)]
-pub(super) struct FollowedLocks {
+pub(super) struct NodeModel {
     scheme: Arc<PathScheme>,
     known: BTreeMap<LockSite, SiteIdentity>,
     locks: BTreeMap<QueueName, ChildGroups>,
@@ -33,7 +33,7 @@ pub(super) struct FollowedLocks {
     has_refusals: bool,
 }
 
-impl FollowedLocks {
+impl NodeModel {
     pub(super) fn new(scheme: Arc<PathScheme>) -> Self {
         Self { scheme, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
     }
@@ -240,20 +240,20 @@ mod tests {
     use crate::config::Config;
     use crate::lock::follow::path_scheme::NodeRole;
 
-    fn model(url: &str) -> FollowedLocks {
+    fn model(url: &str) -> NodeModel {
         let config = Config::from_url(&url.parse().unwrap()).unwrap();
         let scheme = PathScheme::new(&config, &Chroot::new(config.chroot.clone()), &Scope::default());
-        FollowedLocks::new(Arc::new(scheme.unwrap()))
+        NodeModel::new(Arc::new(scheme.unwrap()))
     }
 
-    fn contender_node(model: &FollowedLocks, path: &str) -> ContenderNode {
+    fn contender_node(model: &NodeModel, path: &str) -> ContenderNode {
         match model.scheme().places(&format!("/lockkeeper/{path}")).pop() {
             Some(NodeRole::ContenderNode(contender_node)) => contender_node,
             other => panic!("{other:?}"),
         }
     }
 
-    fn put(model: &mut FollowedLocks, path: &str) {
+    fn put(model: &mut NodeModel, path: &str) {
         let contender_node = contender_node(model, path);
         let contender = model.contender_at(&contender_node).expect("a contender");
         let info = ContenderInfo::new(contender.id, contender.mode);

@@ -10,7 +10,7 @@ use lockkeeper_zk_proto::message::{ErrorCode, ZkRequest};
 
 use crate::error::ClientError;
 use crate::link::{ClientCall, SessionLink};
-use crate::lock::follow::model::FollowedLocks;
+use crate::lock::follow::model::NodeModel;
 use crate::lock::follow::path_scheme::{ContenderNode, LockSite, NodeRole, PathScheme};
 use crate::lock::follow::pending::{NodeChange, NodeChanges};
 use crate::lock::inspect::{READS_AT_ONCE_MAX, ReadAnswer, ask_all};
@@ -79,8 +79,8 @@ const fn list(path: String) -> ZkRequest {
 /// # Errors
 ///
 /// Also if this user may not list the base.
-pub(super) async fn snapshot(reader: &mut PacedReader, scheme: &Arc<PathScheme>) -> Result<FollowedLocks, ClientError> {
-    let mut model = FollowedLocks::new(scheme.clone());
+pub(super) async fn snapshot(reader: &mut PacedReader, scheme: &Arc<PathScheme>) -> Result<NodeModel, ClientError> {
+    let mut model = NodeModel::new(scheme.clone());
     reader.sync(scheme.base()).await?;
     let mut said = reader.ask(&[()], |()| list(scheme.base().to_owned()), ClientCall::children).await?;
     let nodes = match said.pop() {
@@ -98,7 +98,7 @@ pub(super) async fn snapshot(reader: &mut PacedReader, scheme: &Arc<PathScheme>)
 /// Reads the nodes of sites; returns those whose contenders must be listed.
 async fn open_sites(
     reader: &mut PacedReader,
-    model: &mut FollowedLocks,
+    model: &mut NodeModel,
     sites: &[LockSite],
 ) -> Result<Vec<LockSite>, ClientError> {
     let scheme = model.scheme().clone();
@@ -119,11 +119,7 @@ async fn open_sites(
     Ok(opened)
 }
 
-async fn fill_sites(
-    reader: &mut PacedReader,
-    model: &mut FollowedLocks,
-    sites: Vec<LockSite>,
-) -> Result<(), ClientError> {
+async fn fill_sites(reader: &mut PacedReader, model: &mut NodeModel, sites: Vec<LockSite>) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
     let groups_of = |site: LockSite| scheme.groups(&site).iter().map(move |&group| (site.clone(), group));
     let mut groups: Vec<_> = sites.into_iter().flat_map(groups_of).collect();
@@ -157,7 +153,7 @@ async fn fill_sites(
 
 async fn read_contenders(
     reader: &mut PacedReader,
-    model: &mut FollowedLocks,
+    model: &mut NodeModel,
     nodes_of_contenders: &[(ContenderNode, Contender)],
 ) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
@@ -178,7 +174,7 @@ async fn read_contenders(
 /// Takes in changes. What happens meanwhile comes with the next ones.
 pub(super) async fn take_in(
     reader: &mut PacedReader,
-    model: &mut FollowedLocks,
+    model: &mut NodeModel,
     changes: NodeChanges,
 ) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();

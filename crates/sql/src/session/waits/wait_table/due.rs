@@ -8,7 +8,7 @@ use lockkeeper_core::{FencingToken, QueueName, Ticket};
 
 use crate::session::waits::handoff_rate::{self, ListenPause, WaitLine};
 use crate::session::waits::wait_table::{
-    DepartureWait, LOOK_MAX, NextNamedLock, WaitEnd, WaitNumber, WaitTable, WakeState, interval, spread,
+    LOOK_MAX, NextNamedLock, TableWait, WaitEnd, WaitNumber, WaitTable, WakeState, interval, spread,
 };
 
 /// For how long the look of one is put off that stands behind another wait of the session in its queue. Its turn comes
@@ -41,7 +41,7 @@ impl WaitTable {
             return Vec::new();
         }
         let ends_far = self.telling == WakeState::Looks;
-        let is_due = |ticket: Ticket, wait: &DepartureWait| {
+        let is_due = |ticket: Ticket, wait: &TableWait| {
             let soon = now.saturating_add(interval(wait.nearness) / 2);
             let is_far = ends_far && wait.nearness > 0 && awaited_lock != Some(ticket);
             // The looks of those for the lock were put off on purpose.
@@ -75,7 +75,7 @@ impl WaitTable {
         }
         awaited_lock.iter().for_each(|ticket| self.spare(*ticket, now));
         self.spare_behind(now);
-        let is_far = |ticket: Ticket, wait: &DepartureWait| {
+        let is_far = |ticket: Ticket, wait: &TableWait| {
             wait.nearness > 0 && wait.due.is_some_and(|due| due <= now) && awaited_lock != Some(ticket)
         };
         let all = self.departures.iter();
@@ -241,7 +241,7 @@ impl WaitTable {
 
     /// Notes how many stood ahead of the first wait when that was asked; returns until when the session may rest.
     pub(crate) fn counted(&mut self, line: &WaitLine, ahead: usize, at: BootInstant) -> ListenPause {
-        let nearness = |wait: &DepartureWait| (wait.line.as_ref() == Some(line)).then_some(wait.nearness);
+        let nearness = |wait: &TableWait| (wait.line.as_ref() == Some(line)).then_some(wait.nearness);
         let seen = self.departures.values().find_map(nearness).unwrap_or(ahead);
         // At least as many departed ahead of those behind it.
         let departed = seen.saturating_sub(ahead);
