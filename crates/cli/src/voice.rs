@@ -3,12 +3,11 @@
 //! It observes the library's events, and so it also knows our own place in the queue. The texts are the callers'.
 
 use std::io::IsTerminal as _;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper::{ContenderId, Event, LossReason, Observer, SessionTimeout};
-use lockkeeper_console::locked;
+use parking_lot::Mutex;
 use rustix::stdio::stderr;
 
 use crate::output::{brief, one_line, say};
@@ -66,19 +65,19 @@ impl Voice {
 
     /// Returns our own place in the queue, once we have one.
     pub(crate) fn contender(&self) -> Option<ContenderId> {
-        locked(&self.state).contender.clone()
+        self.state.lock().contender.clone()
     }
 
     /// Says how what could not be given back ends.
     pub(crate) fn ends_by_itself(&self) -> String {
-        match locked(&self.state).session_timeout {
+        match self.state.lock().session_timeout {
             Some(timeout) => format!("stays taken until the session ends at the service, within {timeout:?}"),
             None => "ends with this process".to_owned(),
         }
     }
 
     pub(crate) fn say(&self, text: &str) {
-        self.erase(&mut locked(&self.state));
+        self.erase(&mut self.state.lock());
         say(text);
     }
 
@@ -92,7 +91,7 @@ impl Voice {
     /// Tells whether the line that something is tried again is due at the normal level, and notes that it is printed.
     fn is_retry_due(&self, event: &Event, now: BootInstant) -> bool {
         let Event::Retrying { attempt, .. } = event else { return false };
-        let last = &mut locked(&self.state).retry_mentioned_at;
+        let last = &mut self.state.lock().retry_mentioned_at;
         let is_long_ago = |at: BootInstant| now.saturating_duration_since(at) >= Duration::from_secs(RETRY_MENTION_S);
         let is_due = *attempt == 1 || last.is_none_or(is_long_ago);
         if is_due {
@@ -108,12 +107,12 @@ impl Voice {
         }
         // No wrapping at the terminal's edge: only one line can be erased. In one write, so that nothing comes between.
         let line = format!("\r\x1b[K\x1b[?7llockkeeper: {}\x1b[?7h", one_line(text));
-        locked(&self.state).is_shown = true;
+        self.state.lock().is_shown = true;
         let _ = rustix::io::write(stderr(), line.as_bytes());
     }
 
     pub(crate) fn clear_status(&self) {
-        self.erase(&mut locked(&self.state));
+        self.erase(&mut self.state.lock());
     }
 
     fn erase(&self, state: &mut VoiceState) {
@@ -126,9 +125,9 @@ impl Voice {
 impl Observer for Voice {
     fn on_event(&self, event: &Event) {
         match event {
-            Event::Joined { contender, .. } => locked(&self.state).contender = Some(contender.clone()),
+            Event::Joined { contender, .. } => self.state.lock().contender = Some(contender.clone()),
             Event::SessionOpened { timeout, .. } => {
-                locked(&self.state).session_timeout = timeout.map(|timeout| timeout.granted);
+                self.state.lock().session_timeout = timeout.map(|timeout| timeout.granted);
             }
             _ => {}
         }

@@ -9,11 +9,12 @@ mod check;
 pub(crate) use check::{Limits, check};
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_recipes::{Event, Observer};
+use parking_lot::Mutex;
 
 /// One thing that happened, and when.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -105,7 +106,7 @@ impl History {
     /// Looks at something and records it, with no other record between: what was seen before another task's record
     /// stands before it. The look records nothing itself.
     pub(crate) fn record_seen(&self, look: impl FnOnce() -> What) {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.records.lock();
         let at = self.clock.now();
         records.push(Record { at, what: look() });
     }
@@ -117,7 +118,7 @@ impl History {
 
     /// Returns what was recorded so far.
     pub(crate) fn records(&self) -> Vec<Record> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.records.lock().clone()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The fixture of the memory backend: an example for other backends, and the base of the planted bugs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result, SafeUntil};
 use lockkeeper_recipes::memory::{MemoryService, Testing};
+use parking_lot::Mutex;
 
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 
@@ -30,7 +31,7 @@ impl MemoryFixture {
 impl Fixture for MemoryFixture {
     fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
         let (backend, testing) = self.service.client();
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         clients.push(testing.clone());
         let client: Arc<dyn Client> = Arc::new(MemoryClient { backend, testing, clients: self.clients.clone() });
         Box::pin(std::future::ready(Ok(client)))
@@ -97,7 +98,7 @@ impl Client for MemoryClient {
 impl MemoryClient {
     /// For its clients, a restart that keeps data and sessions is a cut of all connections at once.
     fn restart(&self) {
-        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let clients = self.clients.lock();
         for client in &*clients {
             client.cut(SafeUntil::ProcessEnd);
         }

@@ -3,13 +3,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Error, Result};
 use lockkeeper_recipes::Handoff;
+use parking_lot::RwLock;
 
 use crate::case::{Case, Runtime};
 use crate::cases::cases;
@@ -109,8 +110,8 @@ fn start_under(start: Start, handoff: Handoff) -> BoxFuture<Result<Arc<dyn Fixtu
 fn trial(case: Case, start: Start, handoff: Handoff) -> Trial {
     let name = format!("{}{}", case.name(), name_of(handoff).trim_end_matches(','));
     Trial::ignorable_test(name, move || {
-        let alone = case.runs_alone().then(|| TURN.write().unwrap_or_else(PoisonError::into_inner));
-        let together = alone.is_none().then(|| TURN.read().unwrap_or_else(PoisonError::into_inner));
+        let alone = case.runs_alone().then(|| TURN.write());
+        let together = alone.is_none().then(|| TURN.read());
         let outcome = run_case(&case, || start_under(start, handoff), CASE_TIME_MAX);
         drop((alone, together));
         match outcome.map_err(Failed::from)? {

@@ -44,4 +44,4 @@ pub mod process;
 #[cfg(feature = "top")]
 pub mod top;
 
-pub use process::{locked, tell_manager};
+pub use process::tell_manager;

@@ -8,8 +8,9 @@
 //! another form reads as `None`.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// The length of a process's text form, in bytes.
 const PROCESS_BYTES: usize = 16;
@@ -62,7 +63,7 @@ impl ProcessId {
         /// The number, and the process that chose it.
         static CHOSEN: Mutex<Option<(u32, ProcessId)>> = Mutex::new(None);
         let pid = std::process::id();
-        let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chosen = CHOSEN.lock();
         if let Some((_, process)) = chosen.filter(|&(by, _)| by == pid) {
             return Some(process);
         }

@@ -4,9 +4,10 @@
 //! given up, and all callers that wait for it by then get its outcome. It ends when the [`Opener`] is shut or dropped.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -216,7 +217,7 @@ impl<T: Openable> OpenerShared<T> {
 
     /// Nothing panics while the slot is locked, so a poisoned lock still guards consistent data.
     fn slot(&self) -> MutexGuard<'_, OpenerSlot<T>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.lock()
     }
 }
 

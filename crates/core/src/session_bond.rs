@@ -136,7 +136,7 @@ impl SessionBond {
             {
                 meter.renewed(left);
             }
-            // A later deadline wakes none: those that wait come across it at the earlier one.
+            // A later deadline wakes none: waiters come across it at the earlier one.
             if !self.state.is_connected.swap(true, Ordering::AcqRel) || is_sooner {
                 self.state.changes.send_replace(());
             }

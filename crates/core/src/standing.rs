@@ -55,7 +55,7 @@ pub trait Standing: Any + fmt::Debug + Send + Sync {
 /// How long a loss is kept back at most until it is known why the contender is gone.
 const REASON_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What is told of a contender that is gone while nothing says why. Most often the session went with it, and its owner
+/// The loss of a contender that is gone while nothing says why. Most often the session went with it, and its owner
 /// may join again; that it was removed would be final, and is told only once it is known.
 const UNEXPLAINED: LossReason = LossReason::Lapsed;
 

@@ -80,7 +80,7 @@ impl EtcdBackend {
 
     /// Returns the means to do harm to this client.
     #[cfg(feature = "testing")]
-    pub fn testing(&self) -> lockkeeper_session::Testing {
+    pub fn testing(&self) -> lockkeeper_session::ClientTesting {
         self.site.testing.clone()
     }
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Backoff, EventSender, FollowEvent, Scope};
-use lockkeeper_session::{Effect, Failure, FailureKind, Follow, Mutex};
+use lockkeeper_session::{Effect, Failure, FailureKind, Follow};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::follow::known::FollowedLocks;

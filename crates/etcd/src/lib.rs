@@ -77,5 +77,5 @@ mod url;
 
 pub use backend::EtcdBackend;
 #[cfg(feature = "testing")]
-pub use lockkeeper_session::{Bug, Testing};
+pub use lockkeeper_session::{Bug, ClientTesting};
 pub use url::{BASE_DEFAULT, Config, ContenderKey, PORT_DEFAULT, SETTINGS};

@@ -25,8 +25,9 @@ use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{
-    Asking, Closer, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, Socket, answered, connect_tcp, late,
+    AnswerMeter, Asking, Closer, Effect, Failure, FailureKind, Lookable, Server, Socket, answered, connect_tcp, late,
 };
+use parking_lot::Mutex;
 use prost::Message;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -49,7 +50,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Connection {
     server: Server,
     channel: Channel,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     /// Closes the socket from here.
     closer: Closer,
     is_over: watch::Receiver<bool>,

@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Link as _, Lookable as _, Mutex, Server};
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Link as _, Lookable as _, Server};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 

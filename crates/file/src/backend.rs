@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
@@ -11,6 +11,7 @@ use lockkeeper_core::{
     AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower,
     Operation, Part, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::base::Base;

@@ -5,9 +5,10 @@
 //! a thread serves one gate after the other, and ends when no call is left. An attempt starts over if the directory was
 //! removed meanwhile.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result, ValueVersion};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::base::Base;

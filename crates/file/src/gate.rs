@@ -4,19 +4,20 @@
 //! `entering` carries calls out by `joining` and `value`.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     Entry, Error, ErrorKind, Expected, Lifetime, Operation, QueueName, QueueView, Result, Ticket, ValueVersion,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use crate::directory::QueueDirectory;
 use crate::pipe::{Looker, Pipe};
 use crate::shared_files::HeldUp;
-use crate::{locked, tidying};
+use crate::tidying;
 
 /// How many calls of one session may wait to get into one lock's queues; each is a caller with a separate future.
 const PENDING_MAX: usize = 100_000;
@@ -83,19 +84,19 @@ impl QueueGate {
 
     /// Begins a call; `None` if the session has done with this lock.
     pub(crate) fn turn(&self) -> Option<GateTurn<'_>> {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         (!state.retired).then_some(GateTurn { state })
     }
 
     /// Hands the directory to the thread that serves the gate.
     pub(crate) fn take_directory(&self) -> Option<QueueDirectory> {
-        locked(&self.state).directory.take()
+        self.state.lock().directory.take()
     }
 
     /// Returns what is to be done next; if there is nothing, the thread has done with this gate, and the directory is
     /// given back.
     pub(crate) fn next_pending(&self, looker: &Looker, directory: &mut Option<QueueDirectory>) -> Option<PendingCall> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if let Some(pending) = state.pending.pop_front() {
             return Some(pending);
         }
@@ -111,14 +112,14 @@ impl QueueGate {
 
     /// Returns all calls that wait, because no thread could be started to serve them.
     pub(crate) fn abandon_pending(&self) -> VecDeque<PendingCall> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.served = false;
         std::mem::take(&mut state.pending)
     }
 
     /// Ends the session's use of the lock: removes its directory, if no contender stands in it.
     pub(crate) fn retire(&self, looker: &Looker) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.retired = true;
         // A thread that serves the gate has the directory, and reaps when it is done.
         if let Some(directory) = state.directory.take() {

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use lockkeeper_core::{
     ConnectionNumber, Error, ErrorKind, Liveness, LossReason, Mode, Operation, Part, QueueName, QueueView, Result,
     SafeUntil, SessionBond, Ticket,
 };
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
@@ -18,8 +19,8 @@ use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::gate::{Helpers, QueueGate};
 use crate::pipe::Looker;
+use crate::shared_files;
 use crate::table::{PlaceTable, Remains};
-use crate::{locked, shared_files};
 
 /// There is only one connection to a directory.
 pub(crate) const VERSION: ConnectionNumber = ConnectionNumber(0);
@@ -43,7 +44,7 @@ impl FileSessionState {
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, PlaceTable> {
-        locked(&self.table)
+        self.table.lock()
     }
 
     /// Returns a counter with an opening that no other part of the process uses.
@@ -52,7 +53,7 @@ impl FileSessionState {
     }
 
     pub(crate) fn helpers(&self) -> MutexGuard<'_, Helpers> {
-        locked(&self.helpers)
+        self.helpers.lock()
     }
 
     /// Forgets a ticket whose entry was not made, or whose value was written.

@@ -1,9 +1,10 @@
 //! The making of entries: under the lock's flock, all that were asked for in one call, or none.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lockkeeper_core::{ContenderId, Error, ErrorKind, FencingToken, Mode, Operation, QueueView, Rank, Result};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::counter::{Counter, Numbering};
@@ -69,7 +70,7 @@ impl FileJoin {
                     // No entry may come in ahead of the present contenders, even if the counter was lost and the clock
                     // set back.
                     let floor = present.last().map_or(0, |last| last.token().as_u64());
-                    let Numbering::Number(number) = crate::locked(counter).next(floor, patience)? else {
+                    let Numbering::Number(number) = counter.lock().next(floor, patience)? else {
                         return Ok(None);
                     };
                     (present.len(), EntryPosition::tail(token(number)?))

@@ -72,8 +72,3 @@ pub use backend::FileBackend;
 pub use default_directory::default_directory;
 pub use standing::lifeline;
 pub use tidying::end_place;
-
-/// Locks a mutex whose data no panic can leave half changed.
-fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}

@@ -8,10 +8,11 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Lifetime, LossReason};
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
@@ -20,9 +21,9 @@ use crate::access::MadeKind;
 use crate::directory::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
+use crate::frozen;
 use crate::shared_files::{self, FileIdentity, TEMPORARY_PREFIX};
 use crate::site::BaseSite;
-use crate::{frozen, locked};
 
 /// How a contender of ours stands in its queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,7 +86,7 @@ impl Pipe {
 
     /// Leaves the queue; does nothing the second time. Never waits.
     pub(crate) fn leave(&self) -> Result<(), Errno> {
-        let Some(writer) = locked(&self.writer).take() else {
+        let Some(writer) = self.writer.lock().take() else {
             return Ok(());
         };
         let unlinked = match rustix::fs::unlinkat(self.site.directory(), self.name.as_str(), AtFlags::empty()) {
@@ -107,7 +108,7 @@ impl Pipe {
             tv_sec: i64::try_from(granted_unix.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: granted_unix.subsec_nanos().into(),
         };
-        if let Some(writer) = locked(&self.writer).as_ref().filter(|_| !self.name.is_frozen) {
+        if let Some(writer) = self.writer.lock().as_ref().filter(|_| !self.name.is_frozen) {
             // It is for observers; without it they see how long it has been here.
             // Where both times are set, if only to what they are, the kernel reports a change of the pipe's attributes,
             // and followers look; where the time of access alone is, it reports an access, as it does of each reader.
@@ -118,7 +119,7 @@ impl Pipe {
 
     /// Tells how it stands in the queue that has the name now.
     pub(crate) fn state(&self) -> PipeState {
-        let writer = locked(&self.writer);
+        let writer = self.writer.lock();
         let Some(writer) = writer.as_ref() else {
             return PipeState::Removed;
         };
@@ -129,7 +130,7 @@ impl Pipe {
 
     /// Tells whether we left the queue.
     pub(crate) fn has_left(&self) -> bool {
-        locked(&self.writer).is_none()
+        self.writer.lock().is_none()
     }
 
     pub(crate) fn stands(&self) -> bool {
@@ -138,7 +139,7 @@ impl Pipe {
 
     /// Says why it does not stand in the queue any more, and wakes the waiters behind it, which may not have noticed.
     pub(crate) fn conclude(&self) -> LossReason {
-        let writer = locked(&self.writer);
+        let writer = self.writer.lock();
         let Some(writer) = writer.as_ref() else {
             return LossReason::Removed;
         };
@@ -157,12 +158,12 @@ impl Pipe {
             return None;
         }
         // std's duplicate is closed on exec, too.
-        locked(&self.writer).as_ref().and_then(|writer| writer.try_clone().ok())
+        self.writer.lock().as_ref().and_then(|writer| writer.try_clone().ok())
     }
 
     /// Calls `action` with a path that leads to the pipe wherever it is, unless we left.
     pub(crate) fn with_path<T>(&self, action: impl FnOnce(&str) -> T) -> Option<T> {
-        locked(&self.writer).as_ref().map(|writer| action(&path_of(writer)))
+        self.writer.lock().as_ref().map(|writer| action(&path_of(writer)))
     }
 
     fn tell(&self, writer: &OwnedFd) {
@@ -237,7 +238,7 @@ pub(crate) struct Looker {
 impl Looker {
     /// Looks at an open pipe.
     pub(crate) fn look(&self, reader: BorrowedFd<'_>) -> Result<ContenderState, Errno> {
-        let mut scratch = locked(&self.scratch);
+        let mut scratch = self.scratch.lock();
         let (drain, copy) = match &mut *scratch {
             Some(ends) => ends,
             none => none.insert(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?),
@@ -364,7 +365,7 @@ mod tests {
         let looker = Looker::default();
         let early = open_reader(within.directory(), pipe.name().as_str()).unwrap();
         // As the kernel does when a process is killed.
-        drop(locked(&pipe.writer).take());
+        drop(pipe.writer.lock().take());
         assert_eq!(looker.look(early.as_fd()), Ok(ContenderState::Dead));
         drop(early);
         assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(Some(ContenderState::Dead)));
@@ -398,7 +399,7 @@ mod tests {
     fn a_dead_pipe_is_not_broken() {
         let directory = tempfile::tempdir().unwrap();
         let (within, pipe) = entered(directory.path());
-        drop(locked(&pipe.writer).take());
+        drop(pipe.writer.lock().take());
         assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(false));
     }
 

@@ -1,6 +1,6 @@
 //! A session: the traits of the core, implemented over a directory.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 
 use lockkeeper_core::clock::Clock;
@@ -9,6 +9,7 @@ use lockkeeper_core::{
     Extent, Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, Standing,
     Ticket, Value, ValueVersion, Values, Withdrawal,
 };
+use parking_lot::Mutex;
 
 use crate::base::Base;
 use crate::counter::{BootId, Counter};
@@ -20,7 +21,7 @@ use crate::pipe::Looker;
 use crate::standing::FileStanding;
 use crate::table::WithdrawalStep;
 use crate::watch::SessionWatches;
-use crate::{changes, frozen, locked, request, value};
+use crate::{changes, frozen, request, value};
 
 /// A session of the file backend; see [`FileBackend`](crate::FileBackend).
 #[derive(Debug)]
@@ -40,14 +41,14 @@ impl FileSession {
         counter: Arc<Mutex<Counter>>,
         boot: BootId,
     ) -> Result<Self> {
-        let looks_only = !locked(&counter).open_if_there()?;
+        let looks_only = !counter.lock().open_if_there()?;
         let watches = Arc::new(SessionWatches::new(base.clock.clone()));
         Ok(Self { inner: Arc::new(FileSessionState::new(base, looker, counter, boot)), watches, looks_only })
     }
 
     /// Refuses a write, naming the directory, unless we may write there by now.
     fn check_access(&self) -> Result<()> {
-        if self.looks_only { locked(&self.inner.counter).open() } else { Ok(()) }
+        if self.looks_only { self.inner.counter.lock().open() } else { Ok(()) }
     }
 
     fn join(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {

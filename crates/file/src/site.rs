@@ -7,17 +7,18 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, FlockOperation};
 use rustix::io::Errno;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::{locked, shared_files};
+use crate::shared_files;
 
 /// How often holders and waiters look whether their directory was replaced: they are to know within a second.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -81,7 +82,7 @@ impl BaseSite {
     }
 
     fn lookout(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Arc<SiteLookout> {
-        let mut lookouts = locked(&self.lookouts);
+        let mut lookouts = self.lookouts.lock();
         // One that has found something says no more; by now the path may lead back.
         if let Some(lookout) = lookouts.here().filter(|lookout| !*lookout.found.borrow()) {
             return lookout;

@@ -7,8 +7,8 @@
 //! `lockkeeper <version, 20 digits>` and a line end, then the bytes. The version is a number of the base directory's
 //! counter, so it differs after each write, also after a removal, a reboot, and the wiping of the directory.
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::Mutex;
 
 use lockkeeper_core::{
     Error, ErrorKind, Expected, Operation, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
@@ -21,7 +21,6 @@ use crate::entering::AttemptOutcome;
 use crate::errors::failed;
 use crate::gate::WriteCall;
 use crate::inner::FileSessionState;
-use crate::locked;
 use crate::shared_files::{self, FileDurability, Patience};
 
 /// What the file begins with.
@@ -104,7 +103,7 @@ impl WriteCall {
         directory.tidy(&listing);
         let floor = listing.contenders.last().map_or(0, |last| last.token().as_u64());
         let floor = floor.max(found.and_then(|ValueVersion(version)| u64::try_from(version).ok()).unwrap_or(0));
-        let Numbering::Number(version) = locked(counter).next(floor, patience)? else {
+        let Numbering::Number(version) = counter.lock().next(floor, patience)? else {
             return Ok(AttemptOutcome::Busy);
         };
         // From here on nothing waits for another process, so a session that is being closed waits for this.

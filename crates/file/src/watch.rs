@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
+use parking_lot::Mutex;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -20,7 +21,6 @@ use tokio::sync::Notify;
 
 use crate::directory::{BATCH_PREFIX, ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
-use crate::locked;
 use crate::site::PerRuntime;
 
 /// How often we look when the kernel gives no inotify instance or watch.
@@ -232,7 +232,7 @@ impl SessionWatches {
     }
 
     fn here(&self) -> Arc<Instance> {
-        let mut instances = locked(&self.instances);
+        let mut instances = self.instances.lock();
         if let Some(instance) = instances.by_runtime.here() {
             return instance;
         }
@@ -261,13 +261,13 @@ impl FileWatch {
 
 impl InotifyWatch {
     fn new(instance: Arc<Instance>, path: &str, topic: WatchTopic) -> Result<Self, Errno> {
-        let mut subjects = locked(&instance.subjects);
+        let mut subjects = instance.subjects.lock();
         let descriptor = instance.inotify.watch(path, topic.flags())?;
         let subject =
             subjects.entry(descriptor).or_insert_with(|| WatchSubject { topic, watches: 0, events: Arc::default() });
         subject.watches += 1;
         let events = subject.events.clone();
-        let last_event = locked(&events.log).events;
+        let last_event = events.log.lock().events;
         drop(subjects);
         Ok(Self { instance, descriptor, events, last_event })
     }
@@ -278,7 +278,7 @@ impl InotifyWatch {
             tokio::pin!(added);
             // From here on no event is missed, no matter which watcher reads it.
             added.as_mut().enable();
-            if let Some(change) = locked(&self.events.log).since(&mut self.last_event) {
+            if let Some(change) = self.events.log.lock().since(&mut self.last_event) {
                 return change;
             }
             tokio::select! {
@@ -292,7 +292,7 @@ impl InotifyWatch {
 /// The kernel need not report what is not watched any more.
 impl Drop for InotifyWatch {
     fn drop(&mut self) {
-        let mut subjects = locked(&self.instance.subjects);
+        let mut subjects = self.instance.subjects.lock();
         let Some(subject) = subjects.get_mut(&self.descriptor) else {
             return;
         };
@@ -311,14 +311,14 @@ impl Instance {
     }
 
     fn hand_on(&self, descriptor: i32, events: ReadFlags, file_name: Option<&str>) {
-        let subjects = locked(&self.subjects);
+        let subjects = self.subjects.lock();
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
             for subject in subjects.values() {
-                locked(&subject.events.log).lose_track();
+                subject.events.log.lock().lose_track();
                 subject.events.added.notify_waiters();
             }
         } else if let Some(subject) = subjects.get(&descriptor)
-            && locked(&subject.events.log).add(subject.topic, events, file_name)
+            && subject.events.log.lock().add(subject.topic, events, file_name)
         {
             subject.events.added.notify_waiters();
         }

@@ -30,7 +30,8 @@ pub mod zookeeper;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::backend::BoxFuture;
 use crate::{FencingToken, QueueName, Result};
@@ -79,7 +80,7 @@ impl MemoryTokens {
 
 impl TokenStore for MemoryTokens {
     fn see(&self, name: &QueueName, token: FencingToken) -> BoxFuture<Result<Seen>> {
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.0.lock();
         let greatest = tokens.entry(name.clone()).or_insert(token);
         let seen = if token < *greatest { Seen::Stale(*greatest) } else { Seen::Passes };
         *greatest = token.max(*greatest);

@@ -2,12 +2,13 @@
 //! again where it does not.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock};
 use lockkeeper::follow::{FollowEvent, Follower, Following, LockSnapshot, Scope};
 use lockkeeper::{Advice, Error, Keeper, QueueName};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -160,7 +161,7 @@ impl Collector {
 
     /// Nothing panics while the state is locked but a bug, after which it is still what was seen.
     fn state(&self) -> MutexGuard<'_, MonitorState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes the state, and notifies the readers.

@@ -63,7 +63,7 @@ pub enum DeadlockVerdict {
 }
 
 impl Confirmation {
-    /// Says what may be said of the deadlocks that were [found](crate::find()) in this look, and keeps them for the next.
+    /// Judges the deadlocks that were [found](crate::find()) in this look, and keeps them for the next one.
     pub fn judge(&mut self, snapshot: &ServiceSnapshot, found: Vec<Deadlock>) -> Vec<Judged> {
         let judged: Vec<_> = found.into_iter().map(|deadlock| self.judge_one(snapshot, deadlock)).collect();
         self.stood = judged.iter().map(|(stood, _)| stood.clone()).collect();

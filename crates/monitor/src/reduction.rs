@@ -4,8 +4,8 @@
 //! Nothing that can be done prevents anything else, so the order does not matter. It takes time in proportion to the
 //! contenders and their needs.
 //!
-//! What [`cores`](crate::cores) finds forgives one kind of mistake: who is left waiting too long needs none of those
-//! who wait, so it is in no part that blocks itself, and a part with permits that needs it is looked at again without
+//! What [`cores`](crate::cores) finds forgives one kind of mistake: who is left waiting too long needs none of the
+//! waiters, so it is in no part that blocks itself, and a part with permits that needs it is looked at again without
 //! it. Who is let go too early is missing there. So some counts here can be wrong in one direction without any effect
 //! but on time; the random worlds look at the outcome itself.
 
@@ -167,7 +167,7 @@ impl<'w> Reduction<'w> {
         }
     }
 
-    /// Gives free permits to those who are next at a gate, one to each: how many each wants is not known, and it is no
+    /// Gives free permits to the next waiters at a gate, one to each: how many each wants is not known, and it is no
     /// less.
     fn serve(&mut self, gate: usize) {
         let waiters = &self.world.gates[gate].waiters;

@@ -41,7 +41,7 @@ pub(crate) enum WorldPlace {
 /// A semaphore of which it is known how many permits there are.
 #[derive(Debug)]
 pub(crate) struct PermitGate {
-    /// Those who wait for a permit, in their order.
+    /// The waiters for a permit, in their order.
     pub(crate) waiters: Vec<usize>,
     /// Those who have one.
     pub(crate) holders: Vec<usize>,

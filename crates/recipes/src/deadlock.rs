@@ -13,10 +13,11 @@ mod tests;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use lockkeeper_core::{Error, ErrorKind, FencingToken, LivenessAt, Operation, QueueName, Result, Standing};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::deadlock::search::{circle, in_words};
 use crate::deadlock::table::{StandsProof, TableEntry, WaitPlace, WaitStage};
@@ -118,7 +119,7 @@ impl KeyCall {
 
 impl Drop for KeyCall {
     fn drop(&mut self) {
-        let entry = self.entry.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let entry = self.entry.get_mut().take();
         let removed = entry.map(|number| unpoisoned(&self.table).remove(number));
         // Outside the lock: it may own the last reference to a session.
         drop(removed);
@@ -141,7 +142,7 @@ impl Drop for KeyHold {
 
 /// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl fmt::Debug for KeyCall {

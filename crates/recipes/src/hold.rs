@@ -47,7 +47,7 @@ struct HoldState {
     held: HoldParts,
     /// Why it was lost, once that was seen.
     loss: OnceLock<LossReason>,
-    /// Set when the guard gave the lock back, and then told to those that wait for the end of the hold.
+    /// Set when the guard gave the lock back, and then told to the waiters for the end of the hold.
     released: AtomicBool,
     ended: Notify,
     /// Set when a request to give up arrived, so that observers are told once.

@@ -7,8 +7,8 @@ pub(crate) mod known_head;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fmt, future, io, thread};
 
@@ -18,6 +18,7 @@ use lockkeeper_core::{
     AdminBackend, Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId,
     QueueName, Result, Session, TicketHead, Wait,
 };
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
@@ -260,7 +261,7 @@ static RUNTIME: Mutex<Option<(Home, Handle)>> = Mutex::new(None);
 ///
 /// Transient if the system gives no thread, or no descriptors for it.
 fn runtime_of_kept_places() -> Result<Handle> {
-    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runtime = RUNTIME.lock();
     if let Some((home, running)) = &*runtime
         && !home.is_left()
     {

@@ -85,7 +85,7 @@ impl RedisBackend {
 
     /// Returns the means to do harm to this client.
     #[cfg(feature = "testing")]
-    pub fn testing(&self) -> lockkeeper_session::Testing {
+    pub fn testing(&self) -> lockkeeper_session::ClientTesting {
         self.site.testing.clone()
     }
 }

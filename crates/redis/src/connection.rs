@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, answered, late};
+use lockkeeper_session::{AnswerMeter, Asking, Effect, Failure, FailureKind, Lookable, Server, answered, late};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, ToRedisArgs, Value, cmd};
 use sha1::{Digest, Sha1};
@@ -44,7 +45,7 @@ pub(crate) struct Connection {
     server: Server,
     pub(crate) greeting: HelloReply,
     line: Mutex<SendLine>,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     waits: Arc<WaitRegistry>,
     driver: Driver,
     is_over: watch::Receiver<bool>,
@@ -154,7 +155,7 @@ impl Lookable for Connection {
 async fn send(
     mut connection: MultiplexedConnection,
     commands: &Pipeline,
-    meter: &Meter,
+    meter: &AnswerMeter,
     clock: &dyn Clock,
 ) -> Result<Vec<Value>, RedisError> {
     let asking = connection.send_packed_commands(commands, 0, commands.len());

@@ -58,5 +58,5 @@ mod url;
 
 pub use backend::RedisBackend;
 #[cfg(feature = "testing")]
-pub use lockkeeper_session::{Bug, Testing};
+pub use lockkeeper_session::{Bug, ClientTesting};
 pub use url::{BASE_DEFAULT, Config, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, SETTINGS};

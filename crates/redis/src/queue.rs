@@ -1,4 +1,4 @@
-//! Queues in Redis: the calls of one session, each one script, and what is told of its contenders.
+//! Queues in Redis: the calls of one session, each one script, and the notifications about its contenders.
 //!
 //! It decides nothing: which contender may go, the recipes know. How a session lives, `session` knows.
 //!

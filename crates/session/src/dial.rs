@@ -50,10 +50,11 @@ const FIRST_BYTES: usize = 4;
 /// Sees what is read.
 type Look = Box<dyn FnMut(&[u8]) + Send>;
 
-/// A socket to a server, secured or not, as the driver of a protocol sees it. Its [`Meter`] knows what became of it.
+/// A socket to a server, secured or not, as the driver of a protocol sees it. Its [`AnswerMeter`] knows what became of
+/// it.
 pub struct Socket {
     stream: Box<dyn Stream>,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     look: Option<Look>,
     /// The scheme of a URL of the service without TLS.
     scheme: &'static str,
@@ -119,7 +120,7 @@ impl Socket {
     }
 
     /// Ends the connection at an answer that has no end, for drivers that have no limit: each answer is to be
-    /// [noted](Meter::note_progress).
+    /// [noted](AnswerMeter::note_progress).
     #[must_use]
     pub const fn limited_to(mut self, answer_bytes_max: u64) -> Self {
         self.answer_bytes_max = answer_bytes_max;
@@ -135,7 +136,7 @@ impl Socket {
 
     /// Returns what knows what becomes of it.
     #[must_use]
-    pub fn meter(&self) -> Arc<Meter> {
+    pub fn meter(&self) -> Arc<AnswerMeter> {
         self.meter.clone()
     }
 
@@ -202,10 +203,10 @@ impl Socket {
 
 /// What both ends of a connection know of it: the driver by its socket, and those who ask.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct AnswerMeter {
     /// How many bytes the socket has taken. Those that it has not taken never reach the server.
     written: AtomicU64,
-    /// Counts answers, and what is told unasked.
+    /// Counts answers and notifications.
     progress: AtomicU64,
     /// Why the server has refused us after the handshake.
     refusal: OnceLock<Failure>,
@@ -213,7 +214,7 @@ pub struct Meter {
     is_over: watch::Sender<bool>,
 }
 
-impl Meter {
+impl AnswerMeter {
     /// Returns how many bytes were written.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::SeqCst)

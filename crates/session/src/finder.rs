@@ -23,7 +23,7 @@ pub struct Finder {
     /// The names of this round whose addresses are not known yet.
     lookups: Lookups,
     moves_left: usize,
-    /// What is told if the round ends without success.
+    /// The failure if the round ends without success.
     trouble: Option<Failure>,
     /// What asks each of the servers, if these only know the one that serves.
     guide: Option<Guide>,
@@ -157,7 +157,7 @@ impl Finder {
         self.ways.detour(ways);
     }
 
-    /// Takes a failure for what is told of the round, unless one is known that tells more.
+    /// Takes a failure for the one that the round reports, unless one is known that tells more.
     fn note(&mut self, failure: Failure) {
         if self.trouble.as_ref().is_none_or(Failure::is_passing) {
             self.trouble = Some(failure);
@@ -190,7 +190,7 @@ mod tests {
         Finder::new(names, servers, Order::Listed, clock)
     }
 
-    /// Plays a round in which each server fails as this says; returns those that were tried, and what is told.
+    /// Plays a round in which each server fails as this says; returns those that were tried, and the failure.
     async fn played(named: &[&str], fail: fn(&Server) -> Failure) -> (Vec<String>, Failure) {
         let (clock, tried) = (Arc::new(TestClock::new()), Mutex::new(Vec::new()));
         let deadline = clock.now().saturating_add(Duration::from_secs(1));

@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Result};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 
-use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Mutex, Server, at_home, share};
+use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, at_home, share};
 
 /// The number of a session's first connection.
 pub const FIRST_CONNECTION: u64 = 1;

@@ -15,7 +15,7 @@
 //! - [`Asking`]: a request that goes on if the caller gives it up.
 //! - [`Onlooker`]: over which connection looks go that belong to no session. [`follow`]: those that go on and on.
 //! - [`Clocks`], [`judge_round_trip`]: what every service is examined for.
-//! - [`Testing`]: means for tests to do harm to one client.
+//! - [`ClientTesting`]: means for tests to do harm to one client.
 //! - [`QueueSession`], [`Service`]: queues of contenders over one session, and what a service must be able to do.
 //!
 //! How a service is asked, and what of it a session may believe, is left to each backend.
@@ -63,7 +63,7 @@ mod tcp;
 mod ways;
 
 pub use asking::{Asking, Unclaimed, answered, late, or_never, share};
-pub use dial::{Meter, Socket, Stream, connect_tcp};
+pub use dial::{AnswerMeter, Socket, Stream, connect_tcp};
 pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
 pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 pub use finder::Finder;
@@ -79,8 +79,8 @@ pub use queue::{
 };
 pub use record::{Ask, Record, shortened};
 pub use server::Server;
-pub use site::{Bug, ClientTesting as Testing, Site};
-pub use task::{StateMutex as Mutex, at_home, contained, of_task};
+pub use site::{Bug, ClientTesting, Site};
+pub use task::{at_home, contained, of_task};
 pub use tcp::{Closer, OwnStream, Tcp};
 pub use ways::{DialHistory, Order, Random, Ways, pause_after};
 

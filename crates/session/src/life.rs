@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result, SafeUntil, SessionBond};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::{CallOutbox, Effect, Failure, Link, Mutex, Server, Testing};
+use crate::{CallOutbox, ClientTesting, Effect, Failure, Link, Server};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub struct Beginning {
     /// How the service names it.
     pub session: String,
     /// What tests do to its client.
-    pub testing: Testing,
+    pub testing: ClientTesting,
     /// After how long the service ends the session by itself.
     pub timeout: Duration,
     /// Until when its opening lets it be believed.
@@ -79,7 +80,7 @@ pub struct Life<L> {
     /// Where the session lives.
     pub runtime: Handle,
     /// What tests do to its client.
-    pub testing: Testing,
+    pub testing: ClientTesting,
     session: String,
     bond: SessionBond,
     belief: Mutex<Belief>,

@@ -11,9 +11,10 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{
     Backoff, BoxFuture, Error, EventSender, FollowEvent, Follower, Openable, Opener, Operation, Result,
 };
+use parking_lot::Mutex;
 
 use crate::life::{LOOK_ATTEMPTS_MAX, PAUSE};
-use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, Mutex, late};
+use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, late};
 
 /// What a look shows, or why it shows nothing.
 pub type Sight<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;

@@ -8,9 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::{Failure, Link, Mutex};
+use crate::{Failure, Link};
 
 type SendLater<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
 

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use lockkeeper_core::Ticket;
 use tokio::sync::{Notify, mpsc};
 
-use crate::Mutex;
+use parking_lot::Mutex;
 
 /// How many contenders one renewal asks for: each costs the server a look or two.
 const ASKED_MAX: usize = 64;

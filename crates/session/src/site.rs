@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use lockkeeper_core::clock::Clock;
 use tokio::sync::Notify;
 
-use crate::task::StateMutex;
+use parking_lot::Mutex;
 
 /// A service as its URL says, and where in it the queues lie. Its clones are the same.
 #[derive(Clone, Debug)]
@@ -52,12 +52,12 @@ pub struct ClientTesting(Option<Arc<Harm>>);
 
 #[derive(Default)]
 struct Harm {
-    to_lose: StateMutex<Vec<String>>,
+    to_lose: Mutex<Vec<String>>,
     bugs: AtomicU32,
-    session: StateMutex<String>,
-    lost: StateMutex<Vec<String>>,
+    session: Mutex<String>,
+    lost: Mutex<Vec<String>>,
     removals: AtomicU64,
-    urges: StateMutex<Vec<Weak<Notify>>>,
+    urges: Mutex<Vec<Weak<Notify>>>,
 }
 
 impl ClientTesting {
@@ -144,6 +144,6 @@ impl Default for ClientTesting {
 
 impl fmt::Debug for ClientTesting {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Testing")
+        formatter.write_str("ClientTesting")
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks of a session: the state that they share, the process in which they go on, and the panics of a driver.
+//! Tasks of a session: the process in which they go on, and the panics of a driver.
 //!
 //! The drivers of protocols are other people's code, and some of it panics where a server answers what it did not
 //! expect. Our own code does not; so what is caught here is theirs.
@@ -6,30 +6,12 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::{MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use lockkeeper_core::Home;
 use tokio::task::JoinError;
 
 use crate::{Effect, Failure, FailureKind};
-
-/// What several tasks share, one at a time. Nothing here panics while it is locked; if anything did, the others would
-/// go on.
-#[derive(Debug, Default)]
-pub struct StateMutex<T>(std::sync::Mutex<T>);
-
-impl<T> StateMutex<T> {
-    /// Begins with this.
-    pub const fn new(shared: T) -> Self {
-        Self(std::sync::Mutex::new(shared))
-    }
-
-    /// Waits until no other task has it.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Has a task go on in this process alone. A fork that runs the same runtime never polls it, and one that drops that
 /// runtime keeps what the task has: a connection that ends politely would end its parent's.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Mutex;
 use crate::Server;
+use parking_lot::Mutex;
 
 /// The first pause, after every way was tried once.
 const PAUSE_BASE: Duration = Duration::from_millis(100);

@@ -61,5 +61,5 @@ mod url;
 
 pub use backend::SqlBackend;
 #[cfg(feature = "testing")]
-pub use lockkeeper_session::{Bug, Testing};
+pub use lockkeeper_session::{Bug, ClientTesting};
 pub use url::{Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SETTINGS};

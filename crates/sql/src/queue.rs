@@ -1,5 +1,5 @@
-//! The queues, as locks see them: the calls of one session in a database, each one statement, and what is told of its
-//! contenders.
+//! The queues, as locks see them: the calls of one session in a database, each one statement, and the notifications
+//! about its contenders.
 //!
 //! It decides nothing: which contender may go, the recipes know. How a session lives, `session` knows.
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, Result};
-use lockkeeper_session::{Effect, Failure, Server, Testing};
+use lockkeeper_session::{ClientTesting, Effect, Failure, Server};
 
 use crate::engine::{Connected, DatabaseEngine, Intent};
 use crate::url::{Config, Dialect};
@@ -15,7 +15,7 @@ pub(crate) struct SqlSite {
     pub(crate) engine: Arc<dyn DatabaseEngine>,
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) testing: Testing,
+    pub(crate) testing: ClientTesting,
 }
 
 impl SqlSite {
@@ -30,7 +30,7 @@ impl SqlSite {
         }
         let config = Arc::new(config);
         let engine = Arc::new(Servers { config: config.clone(), clock: clock.clone() });
-        Ok(Self { engine, config, clock, testing: Testing::default() })
+        Ok(Self { engine, config, clock, testing: ClientTesting::default() })
     }
 
     /// Connects to the first server that serves. Each is tried once.

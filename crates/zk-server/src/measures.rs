@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Resource, getrlimit};
 use tokio::time::Instant;
 
@@ -100,7 +101,7 @@ impl ServerMeasures {
 
 /// What is in a mutex, whatever became of the thread that had it before.
 fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock()
 }
 
 /// Where requests of an operation are counted.

@@ -14,8 +14,8 @@ pub enum Layout {
     /// lock's node, `locks` and `leases`.
     #[default]
     Curator,
-    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`. A semaphore's permits lie below its lock's node. Those
-    /// that wait for permits lie below another node beside it, whose name ends in `-__lock__`.
+    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`. A semaphore's permits lie below its lock's node, its
+    /// waiters below another node beside it, whose name ends in `-__lock__`.
     Kazoo,
 }
 

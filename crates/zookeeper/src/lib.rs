@@ -46,7 +46,7 @@
 //!
 //! A contender of the same session is waited for without a watch (`lock/departure.rs`): the answer to its own deletion
 //! tells, and counts once the watch on the waiter's own node was answered. A writer behind readers of its session looks
-//! at the queue once (`decide::readers_ahead`). Deletions go before all requests but proofs, and those that wait
+//! at the queue once (`decide::readers_ahead`). Deletions go before all requests but proofs, and waiters
 //! together leave as one transaction (`client/deletions.rs` in `zk-proto`), so that the server flushes its log once for
 //! all. The creation that is next goes along unless many of the session wait, one at most, since its transaction is its
 //! token: a lock that is dropped and asked for again at once costs one flush. It stays behind if another creation of

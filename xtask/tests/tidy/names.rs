@@ -31,7 +31,7 @@ const MIRRORS: &[&str] = &["crates/lockkeeper/src/blocking/", "crates/recipes/sr
 const NOT_SHIPPED: &[&str] =
     &["bench/", "crates/conformance/", "crates/faults/", "crates/trials/", "pictures/", "xtask/"];
 
-fn is_shipped(path: &str) -> bool {
+pub(crate) fn is_shipped(path: &str) -> bool {
     let is_test = |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
     path.ends_with(".rs")
         && path.contains("/src/")

@@ -3,10 +3,11 @@
 //! Each attempt is repeated, with a new session each time, and dropped after 0, 1, 2, … polls until it completes.
 //! The backend yields in every call, so that every await of a recipe suspends at least once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::{Modes, Result, Wait};
 use lockkeeper_recipes::{Handoff, MultiLock};
+use parking_lot::Mutex;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::case::{Case, Runtime, using};
@@ -254,5 +255,5 @@ async fn yield_often() {
 }
 
 fn take(guard: &Mutex<Option<Held>>) -> Option<Held> {
-    guard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    guard.lock().take()
 }

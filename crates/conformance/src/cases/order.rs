@@ -103,7 +103,7 @@ async fn leaving(fixture: &dyn Fixture, leaves: fn(usize) -> bool) {
     queue.serve().await;
 }
 
-/// A holder, and those that wait behind it.
+/// A holder, and the waiters behind it.
 pub(crate) struct Queue {
     pub(crate) parties: Vec<Party>,
     holder: Held,

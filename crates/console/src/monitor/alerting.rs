@@ -6,13 +6,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper::{Keeper, NamePattern, QueueName};
 use lockkeeper_monitor::alerts::{Alert, AlertNews, AlertNotes, Desk, Rule};
 use lockkeeper_monitor::{Collector, TimePoint};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -21,7 +22,6 @@ use super::sender::{AlertSender, NoteOutcome, SharedDesk, said, warn_of_refusal}
 use crate::config::MonitorSettings;
 use crate::exit::CommandFailure;
 use crate::output::{OrderCommands, brief, say};
-use crate::process::locked;
 
 /// How often is judged, since an alert may begin or end by the time alone; and how often at most, since a service may
 /// be full of changes.
@@ -252,7 +252,7 @@ impl StateFile {
     /// Replaces the file, unless a state of a greater number was written meanwhile. What was there before is there
     /// until the new one is on the disk.
     pub(crate) fn save(&self, (number, bytes): &(u64, Vec<u8>)) -> io::Result<()> {
-        let mut saved = locked(&self.saved);
+        let mut saved = self.saved.lock();
         if *number < *saved {
             return Ok(());
         }

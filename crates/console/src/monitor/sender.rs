@@ -3,7 +3,6 @@
 //!
 //! What is noted, and what a monitor tells that does not lead, `lockkeeper-monitor` decides.
 
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
@@ -12,11 +11,11 @@ use lockkeeper::election::{Election, Leadership};
 use lockkeeper::{Advice, Error, Hold, Keeper, Result, Wait};
 use lockkeeper_monitor::TimePoint;
 use lockkeeper_monitor::alerts::{Alert, AlertNotes, Desk, SENDERS};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::output::{brief, say, summary};
-use crate::process::locked;
 
 /// How long the service is left alone when it does not let us stand for election now.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,7 +30,7 @@ const NOTE_TIME_MAX: Duration = Duration::from_secs(5);
 /// sessions live and refuses what they write, for hours.
 const FAILING_MAX: Duration = Duration::from_secs(30);
 
-/// What is told, which the judge, the receivers and the election share.
+/// The alerts to send, which the judge, the receivers and the election share.
 #[derive(Debug)]
 pub(super) struct SharedDesk(Mutex<Desk>);
 
@@ -41,7 +40,7 @@ impl SharedDesk {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
-        locked(&self.0)
+        self.0.lock()
     }
 }
 
@@ -93,7 +92,7 @@ impl AlertSender {
 
     /// Tells whether the lead is over by our clock, although we have not given it up yet.
     pub(super) fn is_over(&self) -> bool {
-        let lead = locked(&self.lead).clone();
+        let lead = self.lead.lock().clone();
         // A loss is told to observers, and no lock may be held meanwhile.
         lead.is_some_and(|lead| !lead.hold.is_held())
     }
@@ -148,14 +147,14 @@ impl AlertSender {
             Err(_) => return PAUSE,
         };
         let hold = lead.hold().clone();
-        *locked(&self.lead) = Some(Lead { hold: hold.clone(), noted, failing_since: None, is_warned: false });
+        *self.lead.lock() = Some(Lead { hold: hold.clone(), noted, failing_since: None, is_warned: false });
         desk.lock().lead(left, moment());
         tokio::select! {
             _ = hold.lost() => {}
             () = self.overtaken.notified() => {}
         }
         desk.lock().follow();
-        *locked(&self.lead) = None;
+        *self.lead.lock() = None;
         // A lead that cannot be given up now is given up in the background.
         let _ = lead.resign().await;
         PAUSE
@@ -169,9 +168,9 @@ impl AlertSender {
 
     /// Writes the news down, if this monitor leads.
     pub(super) async fn note(&self, desk: &SharedDesk, now: TimePoint) -> NoteOutcome {
-        let Some(lead) = locked(&self.lead).clone() else { return NoteOutcome::Written };
+        let Some(lead) = self.lead.lock().clone() else { return NoteOutcome::Written };
         let (outcome, noted) = self.noted(desk, lead.noted.clone(), now).await;
-        let mut present = locked(&self.lead);
+        let mut present = self.lead.lock();
         // It may have been lost meanwhile, and won again.
         let Some(present) =
             present.as_mut().filter(|present| present.hold.fencing_token() == lead.hold.fencing_token())
@@ -190,7 +189,7 @@ impl AlertSender {
         // Better told twice than never.
         if !std::mem::replace(&mut present.is_warned, true) {
             say(&format!(
-                "warning: for {} it could not be noted at the service what is told; alerts are sent without, and \
+                "warning: for {} the state of alerts could not be saved at the service; alerts are sent without, and \
                  another monitor may tell them again",
                 brief(FAILING_MAX)
             ));
@@ -249,7 +248,7 @@ impl AlertSender {
                 Ok(value) => {
                     seen = value.as_ref().map(|value| value.version);
                     let notes = value.as_ref().and_then(read);
-                    if let (Some(notes), None) = (notes, &*locked(&self.lead)) {
+                    if let (Some(notes), None) = (notes, &*self.lead.lock()) {
                         notes.note.into_iter().for_each(|note| desk.lock().hear(note));
                     }
                 }

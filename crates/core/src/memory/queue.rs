@@ -196,7 +196,7 @@ impl MemoryQueues {
             if name.part() == queue.part() {
                 contenders = stored.iter().map(contender).collect();
             } else if queue.part().opposite().contains(&name.part()) {
-                // Permits come last, and say more than those that wait for some.
+                // Permits come last, and say more than the waiters for some.
                 elsewhere = stored.first().map(|first| first.mode);
             }
         }
@@ -312,7 +312,7 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let standing = MemoryStanding::new(SessionBond::new(clock, SafeUntil::ProcessEnd));
         queues.join(&door, entry, 1, Duration::ZERO, standing);
-        assert!(of_door.has_changed().unwrap(), "all parts of a lock are one to those that wait");
+        assert!(of_door.has_changed().unwrap(), "all parts of a lock are one to its waiters");
         assert!(!of_hall.has_changed().unwrap());
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 use tokio::task::coop;
 
@@ -64,7 +65,7 @@ pub(super) struct ServiceState {
 pub(super) struct MemoryLink {
     pub(super) bond: SessionBond,
     way: ServiceWay,
-    /// Tells those that wait of another way.
+    /// Tells the waiters of another way.
     ways: watch::Sender<ServiceWay>,
     /// Withdrawals made while the connection was cut, to be done when it heals.
     owed: Vec<PausedRequest>,
@@ -93,7 +94,7 @@ impl MemoryStore {
 
     /// Nothing panics while the state is locked, so a poisoned lock still guards consistent data.
     pub(super) fn state(&self) -> MutexGuard<'_, ServiceState> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 
     /// Opens a session and returns its number.

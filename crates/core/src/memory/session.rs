@@ -1,8 +1,9 @@
 //! The backend and its sessions: the waist over the service.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::admin::AdminBackend;
@@ -43,7 +44,7 @@ impl MemoryBackend {
     }
 
     pub(super) fn client(&self) -> MutexGuard<'_, MemoryClient> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.client.lock()
     }
 
     /// Answers a request without a session.

@@ -2,9 +2,10 @@
 //! asked. The service keeps it with the contender, and the owner asks it as its standing.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::contender::Revocation;
@@ -71,7 +72,7 @@ impl MemoryStanding {
 
     /// Nothing panics while it is locked, so a poisoned lock still guards consistent data.
     fn asked(&self) -> MutexGuard<'_, Option<Revocation>> {
-        self.revocation.lock().unwrap_or_else(PoisonError::into_inner)
+        self.revocation.lock()
     }
 
     fn me(&self) -> Arc<Self> {

@@ -20,7 +20,7 @@ const NEAREST: usize = 2;
 
 /// A place in a queue: that of a contender, or the one at the tail.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
+pub(super) struct KeyPosition {
     /// The contender, and the segment in which it stands.
     place: Option<(ContenderId, u32)>,
 }
@@ -42,7 +42,7 @@ struct OfMode {
     behind: Option<StoredKey>,
 }
 
-impl Spot {
+impl KeyPosition {
     /// Finds where a contender stands by its name; `None` if it has a strange one.
     pub(super) fn of(layout: &Layout, place: Option<&ContenderId>) -> Option<Self> {
         let place = match place {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn see(layout: &Layout, place: Option<&ContenderId>, kvs: &[KeyValue]) -> Option<PlaceView> {
-        let spot = Spot::of(layout, place).unwrap();
+        let spot = KeyPosition::of(layout, place).unwrap();
         let ranges = spot.ranges(layout, &queue(), true);
         assert_eq!(ranges.len(), spot.ranges_count());
         spot.read(layout, &queue(), ConnectionNumber(1), &answers(ranges, kvs)).unwrap()
@@ -287,7 +287,7 @@ mod tests {
         let layout = Layout::new("/x", KeyNaming::Ours);
         let kvs = keys(&layout, &[Mode::Mutex; 5_000], 32);
         let me = whole(&layout, &kvs).contenders[4_321].id.clone();
-        let spot = Spot::of(&layout, Some(&me)).unwrap();
+        let spot = KeyPosition::of(&layout, Some(&me)).unwrap();
         let read = answers(spot.ranges(&layout, &queue(), true), &kvs);
         let shown = |answer: &ResponseOp| range_of(answer).map_or(0, |range| range.kvs.len());
         assert!(read.iter().map(shown).sum::<usize>() <= 2 * 32 + 64 + 1);

@@ -152,7 +152,7 @@ impl KeyJoin {
             key: layout.key(&self.queue, &name),
             created: told.created,
             beside: beside.unwrap_or_else(|| Arc::new(AtomicU32::new(0))),
-            watch: lockkeeper_session::Mutex::default(),
+            watch: parking_lot::Mutex::default(),
             name: name.clone(),
         };
         Stood { id: layout.id(&name, told.created), token, own }

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation, QueueName, Ticket};
-use lockkeeper_session::{Effect, Failure, Mutex};
+use lockkeeper_session::{Effect, Failure};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::layout::{Layout, MODES, Name, QueuePosition};

@@ -5,7 +5,7 @@ use lockkeeper_session::{Failure, Link as _};
 
 use crate::layout::{Layout, StoredKey};
 use crate::proto::{RangeRequest, RequestOp, ResponseOp, TxnResponse};
-use crate::queue::around::Spot;
+use crate::queue::around::KeyPosition;
 use crate::queue::state::QueueCore;
 use crate::rpc::{prefix_range, range_of, txn};
 use crate::session::{EtcdLink, header};
@@ -107,7 +107,7 @@ impl QueueCore {
         mut by: ReadSource,
         place: Option<&ContenderId>,
     ) -> Result<QueueView, Failure> {
-        if let Some(spot) = Spot::of(&self.core.layout, place) {
+        if let Some(spot) = KeyPosition::of(&self.core.layout, place) {
             if spot.may_be_short() {
                 let shown = self.view_at_most(link, queue, by, SHORT_MAX).await?;
                 if !shown.has_more {
@@ -143,7 +143,7 @@ impl QueueCore {
         link: &EtcdLink,
         queue: &QueueName,
         by: ReadSource,
-        spot: &Spot,
+        spot: &KeyPosition,
     ) -> Result<Option<QueueView>, Failure> {
         let layout = &self.core.layout;
         let ranges = |by| {

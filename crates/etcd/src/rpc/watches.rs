@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Mutex};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::{BoxFuture, QueueName};
-use lockkeeper_session::{Failure, Mutex};
+use lockkeeper_session::Failure;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 

@@ -21,7 +21,8 @@ use crate::operator::Operator;
 /// renews, and so connects anew, only later.
 const COMES_BACK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Waits until the owner of a place is told what becomes of its key: what is told of one change is told of the next.
+/// Waits until the owner of a place is told what becomes of its key: the event of one change is followed by that of the
+/// next.
 async fn until_watched(other: &dyn Session, place: &Enqueued) {
     let asked = other.request(&door(), &place.id, Request::Yield(Revocation::new(None, None)));
     assert!(soon("the request", asked).await.expect("it is made"));

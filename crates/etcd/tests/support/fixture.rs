@@ -11,7 +11,7 @@ use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Fault, FaultKind, Fixture, Sessions, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Part, QueueName, Result};
-use lockkeeper_etcd::{Config, EtcdBackend, Testing};
+use lockkeeper_etcd::{ClientTesting, Config, EtcdBackend};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow};
 use lockkeeper_trials::fixture::{Clients, Way, on_one_thread, until_seen};
@@ -78,7 +78,7 @@ pub(crate) struct EtcdFixture {
     addresses: Vec<SocketAddr>,
     base: String,
     naming: Naming,
-    clients: Clients<Testing>,
+    clients: Clients<ClientTesting>,
 }
 
 impl EtcdFixture {
@@ -156,7 +156,7 @@ impl Fixture for EtcdFixture {
 #[derive(Clone, Debug)]
 struct EtcdClient {
     fixture: EtcdFixture,
-    way: Way<Testing>,
+    way: Way<ClientTesting>,
     backend: Arc<EtcdBackend>,
 }
 

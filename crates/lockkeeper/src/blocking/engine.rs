@@ -3,12 +3,13 @@
 
 use std::pin::{Pin, pin};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use lockkeeper_core::Home;
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -40,7 +41,7 @@ impl Engine {
     /// Returns the engine that is running, or starts one.
     pub(super) fn start() -> Result<Arc<Self>> {
         // No code panics while it is locked.
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = RUNNING.lock();
         match running.upgrade() {
             Some(engine) if engine.home.is_left() => std::mem::forget(engine),
             Some(engine) => return Ok(engine),

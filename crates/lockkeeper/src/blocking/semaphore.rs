@@ -8,7 +8,7 @@ use crate::blocking::Permit;
 use crate::blocking::engine::{User, granted};
 use crate::{QueueName, Result, Wait};
 
-/// A semaphore: a number of permits, and one queue of those that wait for some. Permits belong to no thread.
+/// A semaphore: a number of permits, and one queue of waiters for them. Permits belong to no thread.
 ///
 /// ```
 /// # fn main() -> Result<(), lockkeeper::Error> {

@@ -2,8 +2,8 @@
 //! ask the service, which no other monitor can know of it.
 //!
 //! News are first written down, and then told: a monitor that goes on after a restart, or in another one's place, knows
-//! from the [notes](AlertNotes) what was told, and tells each alert's beginning and end once. What was under way when the
-//! former one ended may be told again, with the same beginning.
+//! from the [notes](AlertNotes) what was told, and tells each alert's beginning and end once. What was under way when
+//! the former one ended may be told again, with the same beginning.
 //!
 //! Pure: who sends, an election decides; where the notes are kept and how is told, the command knows.
 

@@ -1,7 +1,7 @@
 //! Tests of what is found, and what never is.
 //!
 //! - `scene`: queues for tests;
-//! - `alerts`, `outbox`: what is told over virtual time, and to a receiver that is down;
+//! - `alerts`, `outbox`: alerts over virtual time, and to a receiver that is down;
 //! - `senders`: what several monitors tell;
 //! - `model`: what is known of holds, and what has happened;
 //! - `named`: deadlocks as they happen, each with its chain and its way out;

@@ -25,7 +25,7 @@ pub(super) struct One {
 pub(super) enum Lock {
     /// Those in its line, in their order.
     Line(Vec<One>),
-    /// Those who have a permit, and those who wait for one; how many there are, if that is known.
+    /// Those who have a permit, and the waiters for one; how many there are, if that is known.
     Semaphore { have: Vec<One>, wait: Vec<One>, permits: Option<usize> },
 }
 

@@ -23,11 +23,12 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Caller, Error, FencingToken, Mode, QueueName, Session, Withdrawal};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 
 use crate::contend::local_queue::state::{Effects, QueueState, SharedGrant, TurnEnd};
@@ -62,7 +63,7 @@ impl LocalQueue {
 
     /// Nothing panics while it is locked, and nothing of another module is called.
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes the state, and applies the effects when it is not locked any more.
@@ -247,7 +248,7 @@ impl LocalQueues {
 
     /// Nothing panics while it is locked.
     fn known(&self) -> MutexGuard<'_, KnownLocalQueues> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -70,7 +70,7 @@ impl TableEntry {
 #[derive(Default)]
 struct AtLock {
     holds: BTreeSet<usize>,
-    /// Those that wait in a place, by its number.
+    /// The waiters in a place, by its number.
     places: BTreeSet<(u64, usize)>,
 }
 
@@ -147,7 +147,7 @@ impl KeyTable {
         self.at_locks.get(lock).into_iter().flat_map(|at_lock| &at_lock.holds).map(|&number| &self.entries[number])
     }
 
-    /// Returns those that wait ahead of this place, the nearest one first.
+    /// Returns the waiters ahead of this place, the nearest one first.
     pub(super) fn ahead(&self, lock: &QueueName, place: u64) -> impl Iterator<Item = &TableEntry> {
         let at_lock = self.at_locks.get(lock);
         let ahead = at_lock.into_iter().flat_map(move |at_lock| at_lock.places.range(..(place, 0)).rev());

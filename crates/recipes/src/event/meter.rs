@@ -11,12 +11,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::metrics::{Counter, Histogram, Label, counter, histogram};
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Mode, NamePattern, QueueName, SessionBond, SessionMeter};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::event::meter::asked::OfKind;
 pub(crate) use crate::event::meter::asked::{MeteredCall, MeteredHold};
@@ -91,7 +92,7 @@ impl Meters {
     }
 
     fn note_session(&self, happened: Happened) {
-        let more = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).take(happened);
+        let more = self.sessions.lock().take(happened);
         self.reconnections.increment(more);
     }
 
@@ -108,7 +109,7 @@ impl Meters {
 
     /// Nothing panics while it is locked but a recorder, and then what is there is still right.
     fn by_label(&self) -> MutexGuard<'_, BTreeMap<Option<Arc<str>>, Meter>> {
-        self.by_label.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_label.lock()
     }
 }
 

@@ -3,9 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::{Mode, QueueName};
+use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use tokio::sync::watch;
 
@@ -155,7 +156,7 @@ impl Holds {
 
     /// Nothing panics while the list is locked, so a poisoned lock still guards consistent data.
     fn listed(&self) -> MutexGuard<'_, ListedCall> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listed.lock()
     }
 }
 

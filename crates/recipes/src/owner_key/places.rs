@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{FencingToken, Flow, Liveness, LossReason, Mode, QueueName, Result, Ticket, Wait};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::contend::lost_error;
@@ -192,7 +193,7 @@ impl LockKey {
 
 /// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// A task's use of one lock for an owner: it has the lock, or asks for it.

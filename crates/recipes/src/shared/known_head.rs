@@ -6,9 +6,10 @@
 //! afterwards, since none joins ahead of others. So an entry is never taken back, and a forgotten one costs a list.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView, Session};
+use parking_lot::{Mutex, MutexGuard};
 
 /// How many contenders that were seen first are remembered for each queue: usually the last one is needed, and one or
 /// two before it while answers are read late.
@@ -78,7 +79,7 @@ impl KnownHead {
 
     /// Nothing panics while this is locked, so a poisoned lock still guards consistent data.
     fn firsts(&self) -> MutexGuard<'_, Firsts> {
-        self.firsts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.firsts.lock()
     }
 }
 
@@ -100,7 +101,7 @@ impl KnownHeads {
     pub(crate) fn of(&self, queue: &QueueName, session: &Arc<dyn Session>) -> Arc<KnownHead> {
         // Dropped after the lock is released: it may be the last reference to its session.
         let known;
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         known = queues.by_name.get(queue).and_then(Weak::upgrade);
         if let Some(head) = &known
             && Arc::ptr_eq(&head.session, session)
@@ -178,6 +179,6 @@ mod tests {
         for number in 0..10 * QUEUES_MIN {
             drop(known_heads.of(&QueueName::new(&number.to_string()).unwrap(), &session));
         }
-        assert!(known_heads.queues.lock().unwrap().by_name.len() <= QUEUES_MIN);
+        assert!(known_heads.queues.lock().by_name.len() <= QUEUES_MIN);
     }
 }

@@ -182,7 +182,7 @@ pub(crate) fn only(answers: Vec<Value>) -> Result<Value, Failure> {
     <[Value; 1]>::try_from(answers).map(|[answer]| answer).map_err(|_| Failure::unexpected())
 }
 
-/// What is told of credentials that the server refuses.
+/// The message about credentials that the server refuses.
 pub(super) const WRONG_PASSWORD: &str = "the password is wrong, or the server does not know the user";
 
 /// Judges a failure of this end: the connection has ended, or what came over it is no answer.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Mutex, Server, Socket};
+use lockkeeper_session::{AnswerMeter, Asking, Effect, Failure, FailureKind, Server, Socket};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
 use tokio::runtime::Handle;
@@ -123,7 +124,7 @@ async fn connect(
 
 /// Takes in what the server tells unasked.
 fn push_sender(
-    meter: &Arc<Meter>,
+    meter: &Arc<AnswerMeter>,
     waits: &Arc<WaitRegistry>,
 ) -> impl Fn(PushInfo) -> Result<(), std::convert::Infallible> + Send + Sync + 'static {
     let (meter, waits) = (meter.clone(), waits.clone());
@@ -152,7 +153,7 @@ fn info(access: &RedisAccess) -> RedisConnectionInfo {
 /// Without NOLOOP: a script of this very connection may remove the contender that another of our own waits for.
 async fn introduce(
     connection: MultiplexedConnection,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     clock: Arc<dyn Clock>,
 ) -> Result<Vec<Value>, RedisError> {
     let mut introduction = pipe();
@@ -179,7 +180,7 @@ fn greeting(answers: Vec<Value>) -> Result<HelloReply, Failure> {
 async fn ask(
     connection: MultiplexedConnection,
     first: Batch,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     clock: Arc<dyn Clock>,
 ) -> Result<Vec<Value>, Failure> {
     let Batch { pipeline, parts } = first;

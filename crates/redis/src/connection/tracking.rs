@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use lockkeeper_session::{Effect, Failure, FailureKind, Mutex};
+use lockkeeper_session::{Effect, Failure, FailureKind};
+use parking_lot::Mutex;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::{Notify, oneshot};
 

@@ -13,7 +13,7 @@ use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Result, Session};
 use lockkeeper_faults::redis::{Flush, Release, Server, Setup};
 use lockkeeper_faults::{long, redis};
-use lockkeeper_redis::{Config, RedisBackend, Testing};
+use lockkeeper_redis::{ClientTesting, Config, RedisBackend};
 use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Way, failed, on_one_thread, until_seen};
 
 /// How much later than its time a session may end: a sixth of the timeout until the next renewal of another one, and a
@@ -27,7 +27,7 @@ pub(crate) struct RedisFixture {
     /// Whether it keeps a log of its writes.
     has_log: bool,
     is_setnx: bool,
-    clients: Clients<Testing>,
+    clients: Clients<ClientTesting>,
     /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
     survivor: Arc<tokio::sync::OnceCell<(RedisBackend, Arc<dyn Session>)>>,
 }
@@ -119,7 +119,7 @@ impl Fixture for RedisFixture {
 #[derive(Clone, Debug)]
 struct RedisClient {
     fixture: RedisFixture,
-    way: Way<Testing>,
+    way: Way<ClientTesting>,
     backend: Arc<RedisBackend>,
 }
 

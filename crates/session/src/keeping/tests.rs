@@ -7,7 +7,7 @@ use lockkeeper_core::clock::{SystemClock, TestClock};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Beginning, Names, Order, Testing};
+use crate::{Beginning, ClientTesting, Names, Order};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -80,7 +80,7 @@ impl Keeping for Session {
 fn life(clock: Arc<dyn Clock>, runtime: Handle, timeout: Duration) -> Arc<Life<Silent>> {
     let beginning = Beginning {
         session: "one".to_owned(),
-        testing: Testing::default(),
+        testing: ClientTesting::default(),
         timeout,
         safe_until: clock.now().saturating_add(timeout),
         notice: Duration::ZERO,

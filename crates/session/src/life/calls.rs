@@ -10,7 +10,7 @@ use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operati
 
 use crate::{Effect, Failure, FailureKind, Life, Link, Make, SessionCall, late};
 
-/// The pause before a call is made again that the service has turned away for now.
+/// The pause before a call is retried that the service has turned away for now.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a look is tried again after a failure in passing; each attempt waits for the next connection.

@@ -11,7 +11,7 @@ use lockkeeper_core::{
     Revocation, Standing, Ticket,
 };
 
-use crate::Mutex;
+use parking_lot::Mutex;
 
 /// What a service keeps of a contender of ours.
 pub trait Own: Send + Sync + 'static {

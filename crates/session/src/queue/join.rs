@@ -1,4 +1,4 @@
-//! JoiningEntry: the entries of one call are stored by one request, which also shows the queue.
+//! Joins: the entries of one call are stored by one request, which also shows the queue.
 //!
 //! The service stores them only if none of them is there yet and no later connection has the session. So the request
 //! can be sent again after a lost answer, and one that was withdrawn has no effect later.
@@ -76,7 +76,7 @@ const fn can_stand(part: Part, mode: Mode) -> bool {
 fn check<S: Service>(queues: &Queues<S>, queue: &QueueName, entries: &[Entry]) -> Result<()> {
     let refuse = |kind, message| Err(Error::permanent(kind, Operation::Join, message).at(queue));
     if entries.len() > ENTRIES_MAX {
-        return refuse(ErrorKind::LimitReached, format!("{ENTRIES_MAX} places at once are the most"));
+        return refuse(ErrorKind::LimitReached, format!("at most {ENTRIES_MAX} entries per call"));
     }
     queues.check(Operation::Join, queue, entries)?;
     for entry in entries {

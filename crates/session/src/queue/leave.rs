@@ -1,4 +1,4 @@
-//! LeaveCall: a removal that goes on until it is certain.
+//! A leave: a removal that goes on until it is certain.
 //!
 //! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the
 //! next connection, after which no older join takes effect any more.

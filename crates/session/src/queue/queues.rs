@@ -8,10 +8,11 @@ use lockkeeper_core::{
     BoxFuture, ContenderId, Entry, Error, Extent, Freshness, LossReason, Operation, QueueName, QueueView, Result,
     Ticket,
 };
+use parking_lot::Mutex;
 
 use crate::queue::entries::{Coverage, Place};
 use crate::queue::service::{Left, Queues, Service, Stage};
-use crate::{Ask, Failure, Mutex, News};
+use crate::{Ask, Failure, News};
 
 impl<S: Service> Queues<S> {
     pub(super) fn new(service: S) -> Self {

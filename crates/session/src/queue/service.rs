@@ -7,9 +7,10 @@ use lockkeeper_core::{
     BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Freshness, LossReason,
     QueueName, QueueView, Request, Ticket, Value, ValueVersion,
 };
+use parking_lot::Mutex;
 
 use crate::queue::entries::{Entries, Own, Place};
-use crate::{Failure, Life, Link, Make, Mutex};
+use crate::{Failure, Life, Link, Make};
 
 /// How queues lie in one service, for one session.
 ///

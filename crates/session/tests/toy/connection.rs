@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_session::{Effect, Failure, Lookable, Server};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value as Json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -34,7 +35,7 @@ struct Questions {
 impl Waiting {
     /// Nothing panics while it is locked.
     fn locked(&self) -> MutexGuard<'_, Questions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

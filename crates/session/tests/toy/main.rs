@@ -19,7 +19,7 @@ use lockkeeper_core::{
     AdminBackend, Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Error, Exclusion, Fencing,
     FencingToken, Operation, QueueName, Removal, Result, Session, StoppedHolder, Ticket,
 };
-use lockkeeper_session::{Ask, Failure, Onlooker, QueueSession, Record, Server, Testing};
+use lockkeeper_session::{Ask, ClientTesting, Failure, Onlooker, QueueSession, Record, Server};
 use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Way, failed, until_seen};
 use serde_json::{Value as Json, json};
 
@@ -49,12 +49,12 @@ fn main() -> ExitCode {
 struct ToyBackend {
     servers: Vec<Server>,
     timeout: Duration,
-    testing: Testing,
+    testing: ClientTesting,
     onlooker: Arc<Onlooker<Connection, ()>>,
 }
 
 impl ToyBackend {
-    fn new(servers: Vec<Server>, timeout: Duration, testing: Testing) -> Self {
+    fn new(servers: Vec<Server>, timeout: Duration, testing: ClientTesting) -> Self {
         let (of_looks, clock) = (servers.clone(), Arc::new(SystemClock));
         let onlooker = Onlooker::new(clock.clone(), timeout, Failure::needs_another, move || {
             let (servers, clock) = (of_looks.clone(), clock.clone() as Arc<dyn Clock>);
@@ -149,13 +149,13 @@ fn info(row: &Json) -> Option<ContenderInfo> {
 #[derive(Clone, Debug)]
 struct ToyFixture {
     server: Arc<server::Server>,
-    clients: Clients<Testing>,
+    clients: Clients<ClientTesting>,
 }
 
 #[derive(Clone, Debug)]
 struct ToyClient {
     fixture: ToyFixture,
-    way: Way<Testing>,
+    way: Way<ClientTesting>,
     backend: Arc<ToyBackend>,
 }
 
@@ -168,7 +168,7 @@ impl Fixture for ToyFixture {
         let fixture = self.clone();
         Box::pin(async move {
             let open = |servers: &[SocketAddr]| {
-                let (testing, timeout) = (Testing::default(), fixture.clients.session_timeout());
+                let (testing, timeout) = (ClientTesting::default(), fixture.clients.session_timeout());
                 let servers = servers.iter().map(|at| Server::new(at.ip().to_string(), at.port())).collect();
                 Ok((Arc::new(ToyBackend::new(servers, timeout, testing.clone())), testing))
             };

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock as _, SystemClock};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -135,7 +136,7 @@ impl Server {
 
     /// Nothing panics while it is locked.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes something, and answers what is due then.
@@ -398,7 +399,7 @@ impl State {
     fn inspect(&self, question: &Json) -> Json {
         let lock = text(&question["lock"]);
         let mut rows: Vec<_> = self.rows.iter().filter(|row| row.lock == lock).collect();
-        // The line, then the permits, then those who wait for one.
+        // The line, then the permits, then the waiters for one.
         rows.sort_by_key(|row| [0, 2, 1][row.part as usize % 3]);
         let show = |row: &&Row| {
             json!({"ticket": row.ticket, "mode": row.mode, "token": row.token, "session": row.session,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{BoxFuture, Operation, Result, Ticket};
 use lockkeeper_session::{
-    Beginning, Effect, FIRST_CONNECTION, Failure, Finder, Keeping, Life, Linked, Names, Order, Server, Testing, keep,
-    late,
+    Beginning, ClientTesting, Effect, FIRST_CONNECTION, Failure, Finder, Keeping, Life, Linked, Names, Order, Server,
+    keep, late,
 };
 use serde_json::{Value as Json, json};
 use tokio::runtime::Handle;
@@ -38,7 +38,7 @@ fn belief(timeout: Duration) -> Duration {
 }
 
 /// Opens a session at the first server that answers.
-pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, testing: Testing) -> Result<Arc<Core>> {
+pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, testing: ClientTesting) -> Result<Arc<Core>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let id = Ticket::mint()?.to_string();
     let opened_at = clock.now();

@@ -131,7 +131,7 @@ impl MysqlFacts {
         Ok(())
     }
 
-    /// What is told to a session.
+    /// The settings of a session.
     pub(super) fn greeting(&self, config: &Config) -> ServerGreeting {
         let server = match self.variable("server_uuid") {
             "" => ["server_id", "hostname", "port"].map(|name| self.variable(name)).join("/"),

@@ -24,7 +24,7 @@ pub(super) fn of_statement(error: Error, grants: &str) -> Failure {
     let (kind, effect) = match kind_of(said.code) {
         // What a connection tells last may come after a commit.
         FailureKind::Broken => (FailureKind::Broken, Effect::Unknown),
-        // The schema was removed under us: over the next connection it is made again, or the cause is told.
+        // The schema was removed under us: over the next connection it is recreated, or the cause is told.
         FailureKind::Unsupported => (FailureKind::Broken, Effect::None),
         kind => (kind, Effect::None),
     };

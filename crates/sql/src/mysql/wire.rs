@@ -70,7 +70,7 @@ enum QueuedWork {
     Statement(Statement),
     /// A text that nobody waits for.
     Text(String),
-    /// One statement for many that each give up a place of one session: their tickets, and those who wait.
+    /// One statement for many that each give up a place of one session: their tickets, and their waiters.
     Leaves(u128, Vec<(u128, QueuedStatement)>),
 }
 

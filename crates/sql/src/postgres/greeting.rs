@@ -226,7 +226,7 @@ impl PostgresFacts {
         Ok(())
     }
 
-    /// What is told to a session.
+    /// The settings of a session.
     pub(super) fn greeting(&self, wakes: bool) -> ServerGreeting {
         let timeline = self.timeline.as_deref().unwrap_or_default();
         let wake_method = if wakes { WakeMethod::Notified } else { WakeMethod::Polled };

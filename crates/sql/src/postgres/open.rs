@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Effect, Failure, FailureKind, Meter, Mutex, Server, Socket};
+use lockkeeper_session::{AnswerMeter, Effect, Failure, FailureKind, Server, Socket};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
@@ -38,7 +39,7 @@ const TLS_QUESTION: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 struct GreetedClient {
     client: Arc<Client>,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     /// The process of the server that the greeting named, if it did.
     process: Option<i32>,
     driver: Driver,
@@ -141,7 +142,7 @@ async fn begin(config: &Config, socket: Socket) -> Result<GreetedClient, Failure
 async fn drive(
     mut connection: Connection<Socket, tokio_postgres::tls::NoTlsStream>,
     hints: mpsc::Sender<Hint>,
-    meter: Arc<Meter>,
+    meter: Arc<AnswerMeter>,
     ending: WireEnd,
 ) {
     while let Some(message) = std::future::poll_fn(|context| connection.poll_message(context)).await {

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Asking, Effect, Failure, Meter, Mutex, contained};
+use lockkeeper_session::{AnswerMeter, Asking, Effect, Failure, contained};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -126,7 +127,7 @@ pub(super) struct WireState {
     pub(super) transactions: Transactions,
     pub(super) prepared: PreparedStatements,
     pub(super) line: Mutex<StatementQueue<AnswerSender>>,
-    pub(super) meter: Arc<Meter>,
+    pub(super) meter: Arc<AnswerMeter>,
     pub(super) clock: Arc<dyn Clock>,
     /// Where statements go on that are given up.
     pub(super) runtime: Handle,
@@ -259,7 +260,7 @@ impl SentStatement {
     }
 }
 
-/// Without an answer: the runtime has ended, and with it all that could be answered. Those who wait are told when what
+/// Without an answer: the runtime has ended, and with it all that could be answered. The waiters are told when what
 /// they asked with is dropped.
 impl Drop for SentStatement {
     fn drop(&mut self) {

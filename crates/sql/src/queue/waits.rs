@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockkeeper_core::{BoxFuture, Departure, Extent, QueueName, Ticket};
-use lockkeeper_session::{Effect, Failure, Link as _, Mutex, Place, Watch};
+use lockkeeper_session::{Effect, Failure, Link as _, Place, Watch};
+use parking_lot::Mutex;
 
 use crate::answer::SqlAnswer;
 use crate::engine::WakeMethod;

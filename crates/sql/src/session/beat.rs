@@ -1,4 +1,4 @@
-//! Proofs of a session over one connection: it is taken over to it, and beats there. What is told with the answers is
+//! Proofs of a session over one connection: it is taken over to it, and beats there. What comes with the answers is
 //! taken in.
 //!
 //! Behind a takeover nothing that was sent over an older connection takes effect any more, and it is known which of our

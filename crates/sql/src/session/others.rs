@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Bug, Mutex, or_never};
+use lockkeeper_session::{Bug, or_never};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::look::SqlLink;

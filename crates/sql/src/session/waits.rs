@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{FencingToken, QueueName, Ticket};
-use lockkeeper_session::{Link as _, Mutex};
+use lockkeeper_session::Link as _;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::engine::WakeMethod;

@@ -119,7 +119,7 @@ impl Client {
         soon("a hint", self.hints.recv()).await.expect("the connection stands")
     }
 
-    /// Makes sure that nothing was told so far: what is told before an answer comes before it.
+    /// Makes sure that nothing was told so far: a notification that was sent before an answer comes before it.
     pub(super) async fn assert_untold(&mut self) {
         self.ok("missing", vec![Argument::Ids(Vec::new())]).await;
         assert_eq!(self.hints.try_recv().ok(), None);

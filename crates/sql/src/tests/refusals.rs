@@ -299,7 +299,7 @@ async fn a_limit_of_a_millisecond_for_statements_does_not_hold_for_locks() {
         }
         for _ in 0..LIMITED_TIMES {
             assert_locks(&server.url()).await;
-            // The schema is made again: most of what is asked is asked then.
+            // The schema is recreated: most of what is asked is asked then.
             without_limit(&server, server.either("DROP SCHEMA lockkeeper CASCADE", "DROP DATABASE lockkeeper")).await;
         }
         if server.kind() == Kind::Postgres && can_run(pgbouncer::availability()) {

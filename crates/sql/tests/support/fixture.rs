@@ -10,7 +10,7 @@ use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Operation, Result, Session};
 use lockkeeper_faults::lending::Lent;
 use lockkeeper_faults::wait;
-use lockkeeper_sql::{Config, SqlBackend, Testing};
+use lockkeeper_sql::{ClientTesting, Config, SqlBackend};
 use lockkeeper_trials::fixture::{Clients, Way, on_one_thread, until_seen};
 
 use super::server::{Kind, Server};
@@ -24,7 +24,7 @@ pub(crate) struct SqlFixture {
     kind: Kind,
     server: Arc<tokio::sync::Mutex<Lent<Server>>>,
     address: SocketAddr,
-    clients: Clients<Testing>,
+    clients: Clients<ClientTesting>,
     /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
     survivor: Arc<tokio::sync::OnceCell<(SqlBackend, Arc<dyn Session>)>>,
 }
@@ -101,7 +101,7 @@ impl Fixture for SqlFixture {
 #[derive(Clone, Debug)]
 struct SqlClient {
     fixture: SqlFixture,
-    way: Way<Testing>,
+    way: Way<ClientTesting>,
     backend: Arc<SqlBackend>,
 }
 

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -203,7 +204,7 @@ impl Peers {
     /// Counts a connection, unless there are too many of its address.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Admission {
         let address = address.to_canonical();
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.by_address.entry(address).or_default();
         if self.connections_max.is_some_and(|most| *count >= most.get()) {
             let is_told = counts.told_at.is_none_or(|told_at| now.duration_since(told_at) >= TOLD_EVERY);
@@ -219,7 +220,7 @@ impl Peers {
 
 impl Drop for PeerSeat {
     fn drop(&mut self) {
-        let mut counts = self.peers.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.peers.counts.lock();
         if let Some(count) = counts.by_address.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -269,7 +270,7 @@ mod tests {
         drop(seat(peers.admit(other, now)));
         drop(first);
         drop(seat(peers.admit(one, now)));
-        assert_eq!(peers.counts.lock().unwrap().by_address.len(), 1, "an address without connections is forgotten");
+        assert_eq!(peers.counts.lock().by_address.len(), 1, "an address without connections is forgotten");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the same lock, in the order of their arrival.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use lockkeeper_zk_proto::client::{AnchorConfig, SessionConfig};
 use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
@@ -166,7 +167,7 @@ impl SessionLink {
 
     /// No code panics while the state is locked, so a panic elsewhere leaves it whole.
     pub(super) fn state(&self) -> MutexGuard<'_, LinkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes the state, then tells the waiting callers about it.

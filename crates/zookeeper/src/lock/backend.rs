@@ -1,7 +1,7 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
@@ -10,6 +10,7 @@ use lockkeeper_core::{
     Openable, Opener, Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session,
     StoppedHolder,
 };
+use parking_lot::Mutex;
 
 use crate::client::{Client, ClientOpener};
 use crate::config::Config;
@@ -89,7 +90,7 @@ impl Backend for ZooKeeperBackend {
         let (config, onlooker) = (self.access.config.clone(), self.onlooker.clone());
         let started = Client::start(&self.access);
         if let Ok(client) = &started {
-            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(client.link());
+            *self.latest.lock() = Arc::downgrade(client.link());
         }
         Box::pin(async move {
             let fail = |error: ClientError| error.into_core(Operation::Connect, None);
@@ -105,7 +106,7 @@ impl Backend for ZooKeeperBackend {
     }
 
     fn trouble(&self) -> Option<Error> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let latest = self.latest.lock().upgrade();
         latest?.trouble()
     }
 
@@ -178,7 +179,7 @@ impl Onlooker {
     }
 
     fn lend(&self, link: &Arc<SessionLink>) {
-        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
+        *self.lent.lock() = Arc::downgrade(link);
     }
 
     /// Opens no client any more, and closes the present one, if there is one.
@@ -193,7 +194,7 @@ impl Onlooker {
     }
 
     async fn link(&self) -> Result<Arc<SessionLink>> {
-        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let lent = self.lent.lock().upgrade();
         if let Some(link) = lent.filter(|link| !link.is_over() && link.bond.liveness().is_held()) {
             return Ok(link);
         }

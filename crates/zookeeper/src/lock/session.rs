@@ -59,7 +59,7 @@ impl Session for ZooKeeperSession {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
         if entries.len() > ENTRIES_MAX {
-            let message = format!("{ENTRIES_MAX} places at once are the most");
+            let message = format!("at most {ENTRIES_MAX} entries per call");
             let error = Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue);
             return Box::pin(std::future::ready(Err(error)));
         }

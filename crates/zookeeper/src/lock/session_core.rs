@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
@@ -13,6 +13,7 @@ use lockkeeper_core::{
 };
 use lockkeeper_zk_proto::message::{Acl, ZkRequest};
 use lockkeeper_zk_proto::path::ZnodePath;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use crate::config::Config;
@@ -77,7 +78,7 @@ impl SessionCore {
 
     /// No code panics while the places are locked, so a panic elsewhere leaves them whole.
     pub(super) fn places(&self) -> MutexGuard<'_, NodePlaces> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock()
     }
 
     pub(super) fn path_of(&self, queue: &QueueName) -> Result<QueuePath> {
@@ -85,7 +86,7 @@ impl SessionCore {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Returns the unseen nodes among a queue's own and its parents, each with its place from the top.
@@ -134,7 +135,7 @@ impl SessionCore {
 
     /// Whether nothing was reported of this queue yet.
     fn is_unreported(&self, queue: &QueueName) -> bool {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock();
         reported.len() < REPORTED_MAX && reported.insert(queue.clone())
     }
 

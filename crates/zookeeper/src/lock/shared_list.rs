@@ -7,13 +7,14 @@
 //! waits for as long as one request may take, however long the list goes on for later callers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Part, QueueView};
 use lockkeeper_zk_proto::client::{QUEUED_REQUESTS_MAX, RequestId};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, ZkRequest, ZkResponse};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
@@ -88,7 +89,7 @@ impl SharedList {
 
     /// No code panics while this is locked, so a panic elsewhere leaves it whole.
     fn gathering(&self) -> MutexGuard<'_, Gathering> {
-        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gathering.lock()
     }
 }
 
@@ -212,7 +213,7 @@ impl SharedLists {
 
     /// Nothing panics while this is locked, so a panic elsewhere leaves this whole.
     fn known(&self) -> MutexGuard<'_, LastLists> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -78,7 +78,7 @@ impl SessionCore {
         (WatchingList { queue, line, asked_at: self.link.clock.now() }, fired)
     }
 
-    /// Lists a queue. A look whose connection was lost is made again, with a sync.
+    /// Lists a queue. A look whose connection was lost is retried, with a sync.
     pub(super) async fn look(
         &self,
         path: &QueuePath,
@@ -137,7 +137,7 @@ impl SessionCore {
         Ok(view)
     }
 
-    /// Looks whether a contender stands in one of a semaphore's parts. A look whose connection was lost is made again.
+    /// Looks whether a contender stands in one of a semaphore's parts. A look whose connection was lost is retried.
     async fn look_into_parts(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
         let mut attempt = 1;
         loop {

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lockkeeper_core::BoxFuture;
@@ -14,6 +14,7 @@ use lockkeeper_zk_proto::message::{
     ConnectRequest, ConnectResponse, ErrorCode, ReadOnlyFlag, ReplyHeader, ZkRequest, encode_request,
 };
 use lockkeeper_zookeeper::{Dial, Server, Stream, TcpDial};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, ReadHalf};
 use tokio::net::TcpStream;
 
@@ -34,7 +35,7 @@ pub(crate) struct SniffingDial {
 
 impl SniffingDial {
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// The session granted last.

@@ -1,13 +1,14 @@
 //! State of all operators' requests: the token, who is logged in, and the service that orders go to.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use lockkeeper::clock::BootInstant;
 use lockkeeper::{Keeper, QueueName};
 use lockkeeper_monitor::Collector;
+use parking_lot::Mutex;
 
 use super::origin::{PublicUrl, RequestOrigin};
 use super::request::Refused;
@@ -17,7 +18,6 @@ use super::under_way::{OrdersUnderWay, UnderWay};
 use crate::exit::CommandFailure;
 use crate::ordering::OperatorOrder;
 use crate::output::say;
-use crate::process::locked;
 
 /// How many wrong tokens may be given in a minute: by all callers together, since addresses are cheap and those behind
 /// a proxy have one. A right token waits too, or guessing would go on.
@@ -89,7 +89,7 @@ impl Operating {
     /// Compares a token, unless too many wrong ones were given.
     pub(super) fn check_token(&self, given: &str, wrong: StatusCode) -> Result<(), Refused> {
         let now = self.collector.now().boot;
-        let mut doors = locked(&self.doors);
+        let mut doors = self.doors.lock();
         if let Some(after) = doors.wrong.wait(now) {
             return Err(Refused::too_many(after));
         }
@@ -103,14 +103,14 @@ impl Operating {
     /// Logs a caller in who has given the token; returns the cookie to set.
     pub(super) fn log_in(&self, caller: &RequestOrigin) -> Result<String, CommandFailure> {
         let (id, secret) = (random_text()?, random_text()?);
-        locked(&self.doors).sessions.open(&id, secret, self.collector.now().boot);
+        self.doors.lock().sessions.open(&id, secret, self.collector.now().boot);
         say(&format!("operating: {} has logged in", caller.name()));
         Ok(self.cookie(caller, &id, SESSION_LASTS))
     }
 
     /// Ends a session; returns the cookie to set.
     pub(super) fn log_out(&self, caller: &RequestOrigin, session: &SessionKey) -> String {
-        locked(&self.doors).sessions.close(session);
+        self.doors.lock().sessions.close(session);
         say(&format!("operating: {} has logged out", caller.name()));
         self.cookie(caller, "", Duration::ZERO)
     }
@@ -127,12 +127,12 @@ impl Operating {
 
     pub(super) fn session(&self, caller: &RequestOrigin) -> Option<SessionKey> {
         let id = caller.cookie(&self.cookie)?;
-        locked(&self.doors).sessions.find(id, self.collector.now().boot)
+        self.doors.lock().sessions.find(id, self.collector.now().boot)
     }
 
     /// Returns what the forms of a session carry.
     pub(super) fn secret(&self, session: &SessionKey) -> Option<String> {
-        locked(&self.doors).sessions.secret(session).map(str::to_owned)
+        self.doors.lock().sessions.secret(session).map(str::to_owned)
     }
 
     /// Returns the session of a caller that is logged in and has sent a form of it.
@@ -140,7 +140,7 @@ impl Operating {
         let session = self.session(caller).ok_or_else(|| {
             Refused::new(StatusCode::UNAUTHORIZED, "You are not logged in, or not any more: log in, and order again.")
         })?;
-        if !locked(&self.doors).sessions.is_of(&session, secret) {
+        if !self.doors.lock().sessions.is_of(&session, secret) {
             return Err(Refused::forbidden("The form is of another session: load its page anew, and order again."));
         }
         Ok(session)
@@ -171,7 +171,7 @@ impl Operating {
     /// Logs that something was refused before it was tried; `what` names it and who asked.
     pub(super) fn log_refusal(&self, what: &str, refused: &Refused) {
         let now = self.collector.now().boot;
-        let mut doors = locked(&self.doors);
+        let mut doors = self.doors.lock();
         if doors.refusals.wait(now).is_some() {
             doors.unlogged += 1;
             return;
@@ -187,16 +187,16 @@ impl Operating {
 
     /// Keeps what came of an order for the session that gave it; returns its number.
     pub(super) fn tell(&self, session: &SessionKey, text: String) -> Option<u64> {
-        locked(&self.doors).sessions.tell(session, text)
+        self.doors.lock().sessions.tell(session, text)
     }
 
     /// Says something else under a number.
     pub(super) fn tell_again(&self, session: &SessionKey, number: u64, text: String) {
-        locked(&self.doors).sessions.tell_again(session, number, text);
+        self.doors.lock().sessions.tell_again(session, number, text);
     }
 
     pub(super) fn told(&self, session: &SessionKey, number: u64) -> Option<String> {
-        locked(&self.doors).sessions.told(session, number).map(str::to_owned)
+        self.doors.lock().sessions.told(session, number).map(str::to_owned)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Orders that are being carried out: how many may be, what comes of each, and their end with that of the monitor.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
@@ -10,7 +11,6 @@ use super::request::Refused;
 use crate::ordering::Undone;
 use crate::output::OrderReport;
 use crate::output::say;
-use crate::process::locked;
 
 /// How many freezes may be under way: each may wait in its queue for an hour.
 const FREEZES_MAX: usize = 16;
@@ -53,7 +53,7 @@ impl OrdersUnderWay {
         let place = Arc::clone(places).try_acquire_owned();
         let place =
             place.map_err(|_| refuse(format!("{most} {what} are under way, and no more may be: try again later.")))?;
-        let mut tasks = locked(&self.tasks);
+        let mut tasks = self.tasks.lock();
         let Some(tasks) = tasks.as_mut() else {
             return Err(refuse("The monitor ends.".to_owned()));
         };
@@ -70,7 +70,7 @@ impl OrdersUnderWay {
 
     /// Gives up what is under way, and takes nothing more. What waits leaves its queue when the keeper is closed.
     pub(super) async fn stop(&self) {
-        let tasks = locked(&self.tasks).take();
+        let tasks = self.tasks.lock().take();
         if let Some(mut tasks) = tasks {
             tasks.shutdown().await;
         }

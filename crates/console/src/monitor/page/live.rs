@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{LockModel, MonitorState, TimePoint};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
@@ -24,7 +25,6 @@ use super::problems::Problems;
 use super::row::row;
 use crate::monitor::alerting::View;
 use crate::output::LockMarks;
-use crate::process::locked;
 
 /// How often pages are told at most: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -148,7 +148,7 @@ impl LivePages {
     /// Tells what has changed since the last time. What pages were told is locked before anything is read until it is
     /// sent, so that a page that opens meanwhile is told all before, or this and all behind it: never older news last.
     fn tell(&self, view: &View) {
-        let mut told = locked(&self.told);
+        let mut told = self.told.lock();
         let telling = self.telling(&mut told, view);
         // The last page may be gone meanwhile.
         let _ = self.sender.send(Arc::new(telling));
@@ -190,7 +190,7 @@ impl LivePages {
         position: &str,
         lock: Option<&QueueName>,
     ) -> (Option<Arc<PageEvents>>, broadcast::Receiver<Arc<PageEvents>>) {
-        let mut told = locked(&self.told);
+        let mut told = self.told.lock();
         let (now, firing) = (view.collector.now(), view.alerting.firing());
         let receiver = self.sender.subscribe();
         // This page is told what the others are not.
@@ -205,7 +205,7 @@ impl LivePages {
             if changed.len() > ROWS_MAX {
                 return None;
             }
-            // What is told to all from here on may begin earlier, and never later.
+            // An event that is sent from here on may begin earlier, and never later.
             let position = self.named(told.next, &told.sight);
             let problems = Problems::new(state, &firing, &view.orders, now);
             let list = Some(list(state, &problems, &changed, &sight.marks, now).event(&position));
@@ -223,7 +223,7 @@ impl LivePages {
 
     /// Takes back that a page shows a lock.
     pub(super) fn close(&self, lock: &QueueName) {
-        let mut told = locked(&self.told);
+        let mut told = self.told.lock();
         if let Some(watched) = told.watched.get_mut(lock) {
             watched.pages -= 1;
             if watched.pages == 0 {

@@ -3,8 +3,9 @@
 //! A lock has a line only while requests of it are there, so that names which clients choose take no room for long.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::QueueName;
@@ -51,7 +52,7 @@ impl Lines {
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<QueueName, RequestLine>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -161,7 +161,7 @@ impl TaskLine {
     fn waiting(&mut self, number: SlotNumber) -> &mut WaitingTask {
         match &mut self.slots[number] {
             LineSlot::Waiting(waiting) => waiting,
-            LineSlot::Free(_) | LineSlot::Told(_) => unreachable!("the order has only those that wait"),
+            LineSlot::Free(_) | LineSlot::Told(_) => unreachable!("the order has only waiters"),
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::Result;
+use parking_lot::Mutex;
 
 use crate::deadlock::KeyCall;
 use crate::deadlock::table::{KeyTable, Want};
@@ -29,8 +30,8 @@ fn waits(asking: &KeyCall) -> bool {
 #[test]
 fn a_key_waits_no_longer_from_the_moment_on_at_which_it_holds() {
     let table = Arc::new(Mutex::new(KeyTable::default()));
-    holds(&mut table.lock().unwrap(), 1, "door", Want::Alone);
-    holds(&mut table.lock().unwrap(), 2, "gate", ONE_OF_TWO);
+    holds(&mut table.lock(), 1, "door", Want::Alone);
+    holds(&mut table.lock(), 2, "gate", ONE_OF_TWO);
     let granted = asks(&table, 1, "gate", ONE_OF_TWO);
     assert!(waits(&granted), "the other permit may come back");
     let hold = granted.holds(Box::new(|| true));
@@ -41,9 +42,9 @@ fn a_key_waits_no_longer_from_the_moment_on_at_which_it_holds() {
 #[test]
 fn a_call_that_was_refused_closes_no_circle_for_another_key() {
     let table = Arc::new(Mutex::new(KeyTable::default()));
-    holds(&mut table.lock().unwrap(), 1, "door", Want::Alone);
-    holds(&mut table.lock().unwrap(), 2, "book", Want::Share);
-    holds(&mut table.lock().unwrap(), 3, "book", Want::Share);
+    holds(&mut table.lock(), 1, "door", Want::Alone);
+    holds(&mut table.lock(), 2, "book", Want::Share);
+    holds(&mut table.lock(), 3, "book", Want::Share);
     let second = asks(&table, 2, "door", Want::Alone);
     assert!(waits(&second));
     let refused = asks(&table, 1, "book", Want::Alone);

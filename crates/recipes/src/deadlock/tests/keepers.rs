@@ -41,7 +41,7 @@ fn assert_refused(error: &Error, owners: &[&OwnerKey], words: &str) {
 }
 
 fn nothing_is_noted(keeper: &Keeper) -> bool {
-    keeper.shared.keys.lock().unwrap().is_empty()
+    keeper.shared.keys.lock().is_empty()
 }
 
 #[tokio::test(start_paused = true)]

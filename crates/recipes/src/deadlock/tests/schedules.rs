@@ -213,7 +213,7 @@ async fn play_through_a_keeper(random: &mut Random) -> usize {
         drop(call.await);
     }
     drop(held);
-    assert!(keeper.shared.keys.lock().unwrap().is_empty(), "an entry was left");
+    assert!(keeper.shared.keys.lock().is_empty(), "an entry was left");
     refused
 }
 

@@ -1,11 +1,12 @@
 //! The notes of the tests: which contender was woken, and where it joined.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
 use lockkeeper_core::ContenderId;
 use lockkeeper_recipes::{Event, Observer};
+use parking_lot::Mutex;
 
 /// A waker that only notes that it was woken.
 #[derive(Default)]
@@ -39,7 +40,7 @@ pub(crate) struct LastJoined(Mutex<Option<ContenderId>>);
 
 impl LastJoined {
     pub(crate) fn replace(&self, joined: Option<ContenderId>) -> Option<ContenderId> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), joined)
+        std::mem::replace(&mut *self.0.lock(), joined)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the ends of sessions.
 
 use lockkeeper_core::{Liveness, LossReason};
-use lockkeeper_session::{Ending, Testing};
+use lockkeeper_session::{ClientTesting, Ending};
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, begun, pass, pass_ms, session, session_for};
@@ -36,7 +36,7 @@ async fn one_whose_server_is_away_says_so_at_once_and_ends_it_later() {
 #[tokio::test(start_paused = true)]
 async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_connection() {
     let database = Database::new(WakeMethod::Polled);
-    let testing = Testing::default();
+    let testing = ClientTesting::default();
     let (core, other) = (session_for(&database, testing.clone()).await, session(&database).await);
     database.data().sessions.remove(&core.id.0);
     pass(IDLE_BEAT).await;

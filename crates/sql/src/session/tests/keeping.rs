@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, LossReason, Ticket};
-use lockkeeper_session::{Bug, FailureKind, Link as _, News, Testing};
+use lockkeeper_session::{Bug, ClientTesting, FailureKind, Link as _, News};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::memory::Database;
@@ -155,7 +155,7 @@ async fn a_server_that_answers_no_beat_is_left_for_another() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_ends_the_connection_and_not_the_session() {
     let database = Database::new(WakeMethod::Polled);
-    let testing = Testing::default();
+    let testing = ClientTesting::default();
     let core = session_for(&database, testing.clone()).await;
     assert_eq!(testing.session(), core.id.to_string());
     testing.lose_reply("beat");
@@ -172,7 +172,7 @@ async fn a_session_that_is_given_up_while_it_opens_is_ended() {
     let database = Database::new(WakeMethod::Polled);
     // The answer to `open` does not come.
     database.data().is_busy = true;
-    try_open(&database, "postgres://h1/db", Testing::default()).await.map(drop).unwrap_err();
+    try_open(&database, "postgres://h1/db", ClientTesting::default()).await.map(drop).unwrap_err();
     pass_ms(1).await;
     assert_eq!(database.count("close"), 1);
     assert_eq!(database.asked("close")[0].arguments, database.asked("open")[0].arguments[..1]);
@@ -226,7 +226,7 @@ async fn many_that_die_at_once_go_in_one_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_client_with_a_planted_bug_removes_living_sessions() {
     let database = Database::new(WakeMethod::Polled);
-    let testing = Testing::default();
+    let testing = ClientTesting::default();
     testing.plant(Bug::DoubtsEarly);
     let _core = session_for(&database, testing).await;
     database.add_session(1, TIMEOUT);

@@ -1,12 +1,13 @@
 //! A database in memory, as an engine: as much of the functions as sessions ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, TestClock};
 use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::engine::{Connected, DatabaseEngine, Hint, Intent, NamedLockWait, ServerGreeting, WakeMethod, Wire};
@@ -74,7 +75,7 @@ impl Database {
     }
 
     pub(super) fn data(&self) -> MutexGuard<'_, Data> {
-        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+        self.data.lock()
     }
 
     pub(super) fn cut(&self) {

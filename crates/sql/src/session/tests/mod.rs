@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, Result, ServiceUrl, Ticket};
-use lockkeeper_session::{Names, Testing};
+use lockkeeper_session::{ClientTesting, Names};
 
 use self::memory::Database;
 use crate::engine::WakeMethod;
@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 /// How long an idle session beats at most after a while has passed.
 const IDLE_BEAT: Duration = Duration::from_secs(3);
 
-async fn try_open(database: &Database, url: &str, testing: Testing) -> Result<Arc<Core>> {
+async fn try_open(database: &Database, url: &str, testing: ClientTesting) -> Result<Arc<Core>> {
     let mut config = Config::from_url(&ServiceUrl::parse(url)?)?;
     config.names = Names::unresolved();
     let config = Arc::new(config);
@@ -39,10 +39,10 @@ async fn begun(wake_method: WakeMethod) -> (Database, Arc<Core>) {
 }
 
 async fn session(database: &Database) -> Arc<Core> {
-    session_for(database, Testing::default()).await
+    session_for(database, ClientTesting::default()).await
 }
 
-async fn session_for(database: &Database, testing: Testing) -> Arc<Core> {
+async fn session_for(database: &Database, testing: ClientTesting) -> Arc<Core> {
     let core = try_open(database, "postgres://h1,h2/db?session_timeout=12s", testing).await.unwrap();
     core.life.next_link().await.unwrap();
     core

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, Operation, Ticket};
-use lockkeeper_session::Testing;
+use lockkeeper_session::ClientTesting;
 
 use super::memory::Database;
 use super::{TIMEOUT, begun, pass, pass_ms, session, try_open};
@@ -41,7 +41,7 @@ async fn a_new_session_opens_and_its_calls_are_late_until_then() {
     let database = Database::new(WakeMethod::Polled);
     database.add_session(1, TIMEOUT);
     database.data().instance = "two".to_owned();
-    let core = try_open(&database, "postgres://h1/db?session_timeout=12s", Testing::default()).await.unwrap();
+    let core = try_open(&database, "postgres://h1/db?session_timeout=12s", ClientTesting::default()).await.unwrap();
     let mut call = core.life.call::<()>(std::sync::Arc::new(|_| Box::pin(std::future::ready(Ok(())))));
     let deadline = core.life.deadline();
     let failure = core.life.answer(&mut call, deadline).await.unwrap_err();

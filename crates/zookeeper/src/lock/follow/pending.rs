@@ -1,9 +1,9 @@
 //! Reports of watches, until they are read: the last change of each node, and not too many of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_zk_proto::message::{WatchEventKind, WatcherEvent};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// How many nodes may have changed before all is read anew: some 2 MB of paths, and as many reads as take two seconds.
@@ -84,7 +84,7 @@ impl PendingChanges {
 
     /// No code panics while it is locked.
     fn noted(&self) -> MutexGuard<'_, NotedChanges> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noted.lock()
     }
 }
 

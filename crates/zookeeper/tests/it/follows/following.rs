@@ -26,7 +26,7 @@ impl Following {
     }
 
     pub(crate) async fn hear(&mut self) {
-        soon("what is told next", self.take_next()).await;
+        soon("the next event", self.take_next()).await;
     }
 
     async fn take_next(&mut self) {

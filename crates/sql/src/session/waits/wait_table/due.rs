@@ -85,7 +85,7 @@ impl WaitTable {
         }
     }
 
-    /// Puts off the look of those that wait for a named lock: it tells them of their turn sooner than a look would.
+    /// Puts off the look of the waiters for a named lock: it tells them of their turn sooner than a look would.
     /// Only once: the connection of one that was removed may stand, and keep its named lock.
     fn spare(&mut self, ticket: Ticket, now: BootInstant) {
         let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);

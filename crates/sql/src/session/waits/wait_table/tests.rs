@@ -47,7 +47,7 @@ fn a_wait_is_looked_at_once_before_it_is_only_told() {
     assert_eq!(table.take_due(at(4_000)), [ticket(1)]);
     assert_eq!(table.next_due(), None);
     table.look_again(&[ticket(1)], at(4_100));
-    let again = table.next_due().expect("a look that failed is made again");
+    let again = table.next_due().expect("a look that failed is retried");
     assert!((at(4_150)..=at(4_163)).contains(&again), "{again:?}");
 }
 
