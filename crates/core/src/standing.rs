@@ -63,7 +63,7 @@ const UNEXPLAINED: LossReason = LossReason::Lapsed;
 ///
 /// A service tells of a contender's end and of its session's end by separate messages, and says why a contender is gone
 /// only if it is asked. A backend notes what it hears here, and answers the calls of its
-/// [`Standing`](crate::Standing) from it. Once the place is lost, it stays lost.
+/// [`Standing`] from it. Once the place is lost, it stays lost.
 pub struct PlaceBond {
     session: SessionBond,
     fate: watch::Sender<ContenderFate>,
@@ -171,12 +171,12 @@ impl PlaceBond {
         }
     }
 
-    /// Returns what may be believed of the place now: what a [`Standing`](crate::Standing) answers.
+    /// Returns what may be believed of the place now: what a [`Standing`] answers.
     pub fn liveness(&self) -> Liveness {
         believed(self.session.liveness(), self.fate())
     }
 
-    /// Waits until the place is lost: what a [`Standing`](crate::Standing) answers. A loss whose reason is not known is
+    /// Waits until the place is lost: what a [`Standing`] answers. A loss whose reason is not known is
     /// kept back for half a second at most.
     pub async fn lost(&self) -> LossReason {
         tokio::select! {
@@ -206,7 +206,7 @@ impl PlaceBond {
         })
     }
 
-    /// Waits until a request to give up arrives: what a [`Standing`](crate::Standing) answers.
+    /// Waits until a request to give up arrives: what a [`Standing`] answers.
     pub async fn revoked(&self) -> Revocation {
         let mut revocation = self.revocation.subscribe();
         let request = revocation.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());

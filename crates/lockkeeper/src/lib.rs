@@ -1,16 +1,24 @@
 //! Distributed locks: one fair queue with fencing tokens on every service.
 //!
-//! ``` # #[tokio::main(flavor = "current_thread")] # async fn main() -> Result<(), lockkeeper::Error> { let keeper =
-//! lockkeeper::connect("memory:")?; // or "file:", or "zk://h1:2181,h2:2181" let guard =
-//! keeper.mutex("nightly-backup")?.lock().await?; println!("ours, with token {}", guard.fencing_token());
-//! guard.release().await?; # Ok(()) # } ```
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! let keeper = lockkeeper::connect("memory:")?; // or "file:", or "zk://h1:2181,h2:2181"
+//! let guard = keeper.mutex("nightly-backup")?.lock().await?;
+//! println!("ours, with token {}", guard.fencing_token());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # What it gives
 //!
 //! - First come, first served, across tasks, processes and, where the service spans them, machines; one wake-up a
-//! release. - A [`FencingToken`] with each grant that is greater than all before it, for resources that can compare. -
-//! A [`Hold`] that says whether, and until when, the lock may be believed to be held. - Futures that may be dropped at
-//! any point, and guards that may be dropped anywhere, without a contender left behind.
+//!   release.
+//! - A [`FencingToken`] with each grant that is greater than all before it, for resources that can compare.
+//! - A [`Hold`] that says whether, and until when, the lock may be believed to be held.
+//! - Futures that may be dropped at any point, and guards that may be dropped anywhere, without a contender left
+//!   behind.
 //!
 //! What a service promises is data: [`Keeper::capabilities`].
 //!
@@ -58,11 +66,21 @@
 //! [`blocking`] nothing interrupts a thread: give the wait a timeout, or close the keeper, which ends all of its waits
 //! with [`ErrorKind::Closed`].
 //!
-//! ``` # #[tokio::main(flavor = "current_thread")] # async fn main() -> Result<(), lockkeeper::Error> { # let keeper =
-//! lockkeeper::connect("memory:")?; # let stopped = async { tokio::task::yield_now().await }; let report =
-//! keeper.mutex("report")?; # let busy = report.lock().await?; tokio::select! { written = report.run(|_hold| async {
-//! "written" }) => println!("{}", written?), () = stopped => println!("not now; the queue is left"), } # drop(busy); #
-//! Ok(()) # } ```
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! # let keeper = lockkeeper::connect("memory:")?;
+//! # let stopped = async { tokio::task::yield_now().await };
+//! let report = keeper.mutex("report")?;
+//! # let busy = report.lock().await?;
+//! tokio::select! {
+//!     written = report.run(|_hold| async { "written" }) => println!("{}", written?),
+//!     () = stopped => println!("not now; the queue is left"),
+//! }
+//! # drop(busy);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Services
 //!

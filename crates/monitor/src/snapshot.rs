@@ -40,7 +40,7 @@ pub struct ServiceSnapshot {
 pub struct ObservedLock {
     /// Its name.
     pub name: QueueName,
-    /// Its contenders, in the order of [`Keeper::contenders`](lockkeeper::Keeper::contenders).
+    /// Its contenders, in the order of [`Keeper::contenders`].
     pub contenders: Vec<ContenderInfo>,
     /// How many permits it has if it is a semaphore whose users have agreed on a number; `None` if that is not known.
     pub permits: Option<u32>,

@@ -41,7 +41,7 @@ impl Leadership {
 /// An election: candidates stand in one queue, and the first of them leads.
 ///
 /// The leader holds a token that is greater than that of every leader before. Made by [`Keeper::election`]; cheap to
-/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign again and again
+/// clone. [`LeaderLatch`] and [`LeaderSelector`] campaign again and again
 /// without further calls.
 ///
 /// Errors, cancellation, order, timeouts and connection loss of campaigns are those of [`Mutex`](crate::Mutex), and of

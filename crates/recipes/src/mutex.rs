@@ -12,7 +12,7 @@ use crate::lock::{Lock, granted};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
-/// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice
+/// Made by [`Keeper::mutex`]; cheap to clone. It is not reentrant: a task that locks it twice
 /// waits for itself, unless it locks it as the same [`OwnerKey`](crate::OwnerKey), or by [`Mutex::run`] within
 /// [`Mutex::run`].
 ///
@@ -128,7 +128,7 @@ impl Mutex {
     /// Has this mutex go from task to task in this way.
     ///
     /// It applies to this handle and to its clones. A mutex with a [`min_hold`](Mutex::min_hold) is
-    /// [`Handoff::Strict`](crate::Handoff::Strict), and so is [`Mutex::queue_up`].
+    /// [`Handoff::Strict`], and so is [`Mutex::queue_up`].
     #[must_use]
     pub fn handoff(self, handoff: Handoff) -> Self {
         Self { lock: self.lock.handoff(handoff) }

@@ -22,7 +22,7 @@ use crate::shared::{KeeperStage, Shared, call};
 /// A [`Mutex`](crate::Mutex) of the same name is its exclusive side too, except on a ZooKeeper path that is shared with
 /// other clients.
 ///
-/// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone. Errors, cancellation, timeouts and connection
+/// Made by [`Keeper::rw_lock`]; cheap to clone. Errors, cancellation, timeouts and connection
 /// loss are those of [`Mutex`](crate::Mutex), for all methods. A reader passes no writer that came before it, a writer
 /// passes no contender.
 ///
@@ -63,8 +63,8 @@ impl RwLock {
 
     /// Lets each hold of this lock last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the
-    /// lock is given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release)
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`], the
+    /// lock is given back automatically, which needs a running runtime, and [`Guard::release`]
     /// reports it. It applies to the holds of this handle and of its clones, and to no others.
     #[must_use]
     pub fn max_hold(self, limit: Duration) -> Self {
@@ -85,7 +85,7 @@ impl RwLock {
     /// Has the writing side of this lock go from task to task in this way; readers are contenders of the service each.
     ///
     /// It applies to this handle and to its clones. A lock with a [`min_hold`](RwLock::min_hold) is
-    /// [`Handoff::Strict`](crate::Handoff::Strict).
+    /// [`Handoff::Strict`].
     #[must_use]
     pub fn handoff(self, handoff: Handoff) -> Self {
         Self { lock: self.lock.handoff(handoff) }
@@ -169,7 +169,7 @@ impl WriteGuard {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; transient if the service could not
+    /// [`ErrorKind::Lost`] if the lock was lost; transient if the service could not
     /// be reached.
     ///
     /// # Source

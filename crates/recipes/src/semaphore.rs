@@ -40,7 +40,7 @@ impl From<u32> for Permits {
 /// granted at once, never some while the rest is waited for, so two calls for most of them cannot block each other.
 /// With one permit it is a mutex whose permit any task may give back, and Curator's `InterProcessSemaphoreMutex`.
 ///
-/// Made by [`Keeper::semaphore`](crate::Keeper::semaphore); cheap to clone. Errors, cancellation, order, timeouts and
+/// Made by [`Keeper::semaphore`]; cheap to clone. Errors, cancellation, order, timeouts and
 /// connection loss are those of [`Mutex`](crate::Mutex), for all methods. Further errors, both permanent:
 ///
 /// - [`ErrorKind::BoundMismatch`](lockkeeper_core::ErrorKind::BoundMismatch) if the holders of permits give another

@@ -33,8 +33,8 @@ pub use refusal::StoreFailure;
 /// | without the header [`TOKEN_HEADER`](crate::fence::TOKEN_HEADER) | 428 |
 /// | with a malformed one, with two, or with a token of another lock | 400 |
 /// | with a smaller token than the greatest seen | 412 |
-/// | while [`WAITING_MAX`](crate::fence::http::WAITING_MAX) requests of the lock wait | 503 |
-/// | whose token the store cannot compare | 500, with a [`StoreFailure`](crate::fence::http::StoreFailure) among its extensions |
+/// | while [`WAITING_MAX`] requests of the lock wait | 503 |
+/// | whose token the store cannot compare | 500, with a [`StoreFailure`] among its extensions |
 /// | with the greatest token, or one that is greater | the service's own |
 ///
 /// Refusals are problems (`application/problem+json`); that with 412 has the members `name`, `token` and

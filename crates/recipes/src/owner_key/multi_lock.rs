@@ -28,7 +28,7 @@ pub use guard::MultiGuard;
 /// each wait for the other. This holds among all clients that name a service by the same URL. Each lock is waited for
 /// in its own queue, first come, first served, while those before it are held.
 ///
-/// Errors, cancellation, timeouts and connection loss are those of [`Mutex`](crate::Mutex), for all methods. When a
+/// Errors, cancellation, timeouts and connection loss are those of [`Mutex`], for all methods. When a
 /// member fails, those taken before it are given back, and none of the later ones is asked for. Dropping a future gives
 /// back what was taken and leaves the queue that it waited in. All members are held at the moment of the grant.
 ///
@@ -212,7 +212,7 @@ impl fmt::Debug for MultiLock {
     }
 }
 
-/// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.
+/// One of the locks of a [`MultiLock`], with its mode.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Member {

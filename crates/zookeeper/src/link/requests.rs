@@ -31,7 +31,7 @@ impl SessionLink {
         Synced { sync, read: self.call(read, path) }
     }
 
-    /// As [`call`](Self::call), for a request that makes one node: it may leave as one transaction with deletions that
+    /// As [`call`], for a request that makes one node: it may leave as one transaction with deletions that
     /// are not written yet, and is answered as by [`ClientSession::submit_creation`].
     pub(crate) fn call_creation(self: &Arc<Self>, request: &ZkRequest, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit_creation)
@@ -58,7 +58,7 @@ impl SessionLink {
         self.begin(request, path, Some(self.timeout()), None, ClientSession::submit_ahead)
     }
 
-    /// As [`call`](Self::call), for requests that go out one behind the other, with answers that are told where they
+    /// As [`call`], for requests that go out one behind the other, with answers that are told where they
     /// arrive, as [`submit`](Self::submit) does. All are taken on, or none.
     pub(crate) fn submit_all(
         &self,
