@@ -97,9 +97,9 @@ fn kind_of(code: u16) -> FailureKind {
         // The server ends, or has ended the connection.
         1053 | 1927 | 3169 | 4031 => FailureKind::Broken,
         // A statement that was ended, also while it sorted, or took too long; a commit that failed. Between two
-        // instructions of a procedure no handler runs: its transaction may be open, with rows locked, or committed;
-        // 1568 says that one is open. With the connection it ends.
-        1028 | 1180 | 1317 | 1568 | 1969 | 3024 => FailureKind::Broken,
+        // instructions of a procedure no handler runs, also not for the end of a cursor (1329): its transaction may be
+        // open, with rows locked, or committed; 1568 says that one is open. With the connection it ends.
+        1028 | 1180 | 1317 | 1329 | 1568 | 1969 | 3024 => FailureKind::Broken,
         // No such database, table or procedure.
         1049 | 1146 | 1305 => FailureKind::Unsupported,
         _ => FailureKind::Other,
@@ -124,6 +124,7 @@ mod tests {
             (1040, FailureKind::Unavailable, true),
             (1927, FailureKind::Broken, true),
             (1317, FailureKind::Broken, true),
+            (1329, FailureKind::Broken, true),
             (1969, FailureKind::Broken, true),
             (1568, FailureKind::Broken, true),
             (1114, FailureKind::Full, false),
