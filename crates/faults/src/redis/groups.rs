@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use redis::Value;
+use redis::{Value, from_redis_value_ref};
 
 use super::{Server, Setup};
 use crate::daemon::SERVING_WITHIN;
@@ -190,9 +190,14 @@ impl Cluster {
 
     /// The index of the server that has a slot, as the first server knows it.
     pub async fn owner(&self, slot: u16) -> Result<usize> {
-        let shares: Vec<(u16, u16, Owner)> = self.servers[0].ask(&["CLUSTER", "SLOTS"]).await?;
-        let share = shares.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
-        let address = share.map(|(_, _, (host, port, ..))| format!("{host}:{port}"));
+        // A share is its slots and then its servers, the master before its replicas.
+        let shares: Vec<Vec<Value>> = self.servers[0].ask(&["CLUSTER", "SLOTS"]).await?;
+        let owner = shares.iter().find_map(|share| {
+            let [first, last, master, ..] = share.as_slice() else { return None };
+            let slots = from_redis_value_ref::<u16>(first).ok()?..=from_redis_value_ref(last).ok()?;
+            slots.contains(&slot).then(|| from_redis_value_ref::<Owner>(master).ok())?
+        });
+        let address = owner.map(|(host, port, ..)| format!("{host}:{port}"));
         let index = self.servers.iter().position(|server| Some(server.address().to_string()) == address);
         index.ok_or_else(|| Error::new(format!("no server has slot {slot}")))
     }
