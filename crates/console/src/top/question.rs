@@ -200,7 +200,7 @@ impl Question {
             QuestionKind::Freeze(_, kind) => match reason(&self.typed) {
                 Ok(reason) => OperatorOrder::Freeze { reason, wait: FREEZE_WAIT_MAX, kind: *kind },
                 Err(what) => {
-                    self.refusal = Some(format!("give a reason, for the waiters: {what}"));
+                    self.refusal = Some(format!("a reason is needed, for the waiters: {what}"));
                     return QuestionOutcome::Stay;
                 }
             },
