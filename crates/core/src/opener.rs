@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -133,7 +133,7 @@ impl<T: Openable> Opener<T> {
 
     /// Returns what was opened last and not taken; it may be of no use any more.
     pub fn present(&self) -> Option<T> {
-        match &*self.shared.slot() {
+        match &*self.shared.slot.lock() {
             OpenerSlot::Open(opened) => Some(opened.clone()),
             OpenerSlot::Opening(_) | OpenerSlot::Empty => None,
         }
@@ -146,7 +146,7 @@ impl<T: Openable> Opener<T> {
 
     /// Takes what is open, if there is something.
     pub fn take(&self) -> Option<T> {
-        match std::mem::replace(&mut *self.shared.slot(), OpenerSlot::Empty) {
+        match std::mem::replace(&mut *self.shared.slot.lock(), OpenerSlot::Empty) {
             OpenerSlot::Open(opened) => Some(opened),
             OpenerSlot::Opening(_) | OpenerSlot::Empty => None,
         }
@@ -155,7 +155,7 @@ impl<T: Openable> Opener<T> {
 
 impl<T: Openable> OpenerShared<T> {
     fn way(self: &Arc<Self>, open: impl Fn() -> BoxFuture<Result<T>>) -> Result<OpenerWay<T>> {
-        let mut slot = self.slot();
+        let mut slot = self.slot.lock();
         match &*slot {
             OpenerSlot::Open(opened) if opened.is_open() => return Ok(OpenerWay::There(opened.clone())),
             OpenerSlot::Opening(outcome) if outcome.has_changed().is_ok() => {
@@ -181,7 +181,7 @@ impl<T: Openable> OpenerShared<T> {
 
     /// Keeps what was opened for all callers from now on.
     fn settle(&self, opened: Result<T>) -> Result<T> {
-        let mut slot = self.slot();
+        let mut slot = self.slot.lock();
         let opened = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -213,11 +213,6 @@ impl<T: Openable> OpenerShared<T> {
             return Err(Error::permanent(ErrorKind::Closed, Operation::Connect, LossReason::Closed.to_string()));
         }
         Ok(())
-    }
-
-    /// Nothing panics while the slot is locked, so a poisoned lock still guards consistent data.
-    fn slot(&self) -> MutexGuard<'_, OpenerSlot<T>> {
-        self.slot.lock()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper::clock::{BootInstant, Clock};
 use lockkeeper::follow::{FollowEvent, Follower, Following, LockSnapshot, Scope};
 use lockkeeper::{Advice, Error, Keeper, QueueName};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -151,7 +151,7 @@ impl Collector {
 
     /// Reads the state. Nothing is collected meanwhile.
     pub fn read<Read>(&self, read: impl FnOnce(&MonitorState) -> Read) -> Read {
-        read(&self.state())
+        read(&self.state.lock())
     }
 
     /// Counts the changes of the state.
@@ -159,14 +159,9 @@ impl Collector {
         self.changes.subscribe()
     }
 
-    /// Nothing panics while the state is locked but a bug, after which it is still what was seen.
-    fn state(&self) -> MutexGuard<'_, MonitorState> {
-        self.state.lock()
-    }
-
     /// Changes the state, and notifies the readers.
     fn change<Done>(&self, change: impl FnOnce(&mut MonitorState) -> Done) -> Done {
-        let done = change(&mut self.state());
+        let done = change(&mut self.state.lock());
         self.changes.send_modify(|number| *number += 1);
         done
     }
@@ -270,12 +265,12 @@ impl Collector {
         };
         let mut found = find(&snapshot);
         if !found.is_empty() {
-            let Some(all) = self.copied(&self.state(), LockModel::contended) else {
+            let Some(all) = self.copied(&self.state.lock(), LockModel::contended) else {
                 return false;
             };
             (found, snapshot) = (find(&all), all);
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let judged = state.confirmation.judge(&snapshot, found);
         let is_news = judged.len() != state.deadlocks.len() || judged.iter().zip(&state.deadlocks).any(is_other);
         state.deadlocks = judged;
@@ -291,7 +286,7 @@ impl Collector {
 
     /// Copies what is to be searched; `None` if there is nothing new, or what is known is not true now.
     fn to_be_searched(&self) -> Option<ServiceSnapshot> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let stirred = state.model.stirred();
         if state.searched == Some(stirred) && state.deadlocks.is_empty() {
             return None;
@@ -346,7 +341,7 @@ impl Collector {
     /// Names semaphores whose number of permits is to be asked for, at most so many, and notes that they are asked.
     fn unknown_gates(&self, count: usize) -> Vec<QueueName> {
         let now = self.clock.now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let state = &mut *state;
         if !state.is_followed {
             return Vec::new();

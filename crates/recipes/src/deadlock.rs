@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use lockkeeper_core::{Error, ErrorKind, FencingToken, LivenessAt, Operation, QueueName, Result, Standing};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::deadlock::search::{circle, in_words};
 use crate::deadlock::table::{StandsProof, TableEntry, WaitPlace, WaitStage};
@@ -59,7 +59,7 @@ impl KeyCall {
         let mut granting = pin!(granting);
         poll_fn(|context| match granting.as_mut().poll(context) {
             Poll::Ready(granted) => Poll::Ready(granted),
-            Poll::Pending if unpoisoned(&self.entry).is_some() => Poll::Pending,
+            Poll::Pending if self.entry.lock().is_some() => Poll::Pending,
             Poll::Pending => match self.wait(None) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
@@ -69,8 +69,8 @@ impl KeyCall {
     }
 
     fn wait(&self, place: Option<WaitPlace>) -> Result<()> {
-        let mut entry = unpoisoned(&self.entry);
-        let mut table = unpoisoned(&self.table);
+        let mut entry = self.entry.lock();
+        let mut table = self.table.lock();
         let mut before = None;
         let number = match (*entry, place) {
             (Some(number), Some(place)) => {
@@ -98,8 +98,8 @@ impl KeyCall {
     /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held. The call waits
     /// no longer, from the same moment on.
     pub(crate) fn holds(&self, is_held: StandsProof) -> KeyHold {
-        let mut entry = unpoisoned(&self.entry);
-        let mut table = unpoisoned(&self.table);
+        let mut entry = self.entry.lock();
+        let mut table = self.table.lock();
         let waited = entry.take().map(|number| table.remove(number));
         let number = table.add(self.entry(WaitStage::Holds(is_held)));
         drop(table);
@@ -120,7 +120,7 @@ impl KeyCall {
 impl Drop for KeyCall {
     fn drop(&mut self) {
         let entry = self.entry.get_mut().take();
-        let removed = entry.map(|number| unpoisoned(&self.table).remove(number));
+        let removed = entry.map(|number| self.table.lock().remove(number));
         // Outside the lock: it may own the last reference to a session.
         drop(removed);
     }
@@ -134,15 +134,10 @@ pub(crate) struct KeyHold {
 
 impl Drop for KeyHold {
     fn drop(&mut self) {
-        let removed = unpoisoned(&self.table).remove(self.number);
+        let removed = self.table.lock().remove(self.number);
         // As above.
         drop(removed);
     }
-}
-
-/// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
-fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 impl fmt::Debug for KeyCall {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use tokio::time::Instant;
 
@@ -72,7 +72,7 @@ impl ServerMeasures {
 
     /// Notes that a connection or a request was refused.
     pub(crate) fn refused(&self, reason: &'static str) {
-        *held(&self.refused).entry(reason).or_default() += 1;
+        *self.refused.lock().entry(reason).or_default() += 1;
     }
 
     /// Notes how many requests wait for their answers.
@@ -97,11 +97,6 @@ impl ServerMeasures {
             flushes_ms: self.flushes.sum_ns() / NANOSECONDS_PER_MS,
         }
     }
-}
-
-/// What is in a mutex, whatever became of the thread that had it before.
-fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock()
 }
 
 /// Where requests of an operation are counted.
@@ -161,7 +156,7 @@ struct Descriptors {
 impl Descriptors {
     /// How many are open; `None` where the system does not list them.
     fn open(&self, now: Instant) -> Option<u64> {
-        let mut counted = held(&self.counted);
+        let mut counted = self.counted.lock();
         match *counted {
             Some((at, count)) if now.saturating_duration_since(at) < COUNTED_FOR => count,
             _ => {
@@ -268,7 +263,7 @@ impl ServerMeasures {
         page.family("fsync_seconds", "histogram", "How long flushes of records to the disk took.")?;
         page.histogram("fsync_seconds", "", &self.flushes)?;
         page.family("refused_total", "counter", "Connections and requests that were refused, by the reason.")?;
-        for (reason, count) in held(&self.refused).iter() {
+        for (reason, count) in self.refused.lock().iter() {
             page.row("refused_total", &format!("reason=\"{reason}\""), count)?;
         }
         page.family("packets_total", "counter", "Requests and four-letter words received, answers and events sent.")?;

@@ -33,9 +33,9 @@ const PAUSED_REQUESTS_MAX: usize = 100_000;
 /// ```
 /// use std::sync::Arc;
 /// use lockkeeper::clock::SystemClock;
-/// use lockkeeper::testing::MemoryStore;
+/// use lockkeeper::testing::MemoryService;
 ///
-/// let service = MemoryStore::new(Arc::new(SystemClock));
+/// let service = MemoryService::new(Arc::new(SystemClock));
 /// let (ann, bob) = (service.keeper(), service.keeper());
 /// # let _ = (ann, bob);
 /// ```
@@ -92,7 +92,6 @@ impl MemoryStore {
         &self.shared.clock
     }
 
-    /// Nothing panics while the state is locked, so a poisoned lock still guards consistent data.
     pub(super) fn state(&self) -> MutexGuard<'_, ServiceState> {
         self.shared.state.lock()
     }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::contender::Revocation;
@@ -56,23 +56,18 @@ impl MemoryStanding {
 
     /// Asks the contender to give up; it replaces an earlier request.
     pub(super) fn revoke(&self, revocation: Revocation) {
-        *self.asked() = Some(revocation);
+        *self.revocation.lock() = Some(revocation);
         self.request.notify_waiters();
     }
 
     /// Returns what the contender was asked last.
     pub(super) fn revocation(&self) -> Option<Revocation> {
-        self.asked().clone()
+        self.revocation.lock().clone()
     }
 
     /// Returns when the contender was granted what it holds, if it was.
     pub(super) fn granted_unix(&self) -> Option<Duration> {
         self.granted_unix.get().copied()
-    }
-
-    /// Nothing panics while it is locked, so a poisoned lock still guards consistent data.
-    fn asked(&self) -> MutexGuard<'_, Option<Revocation>> {
-        self.revocation.lock()
     }
 
     fn me(&self) -> Arc<Self> {

@@ -28,7 +28,7 @@ use std::task::Waker;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Caller, Error, FencingToken, Mode, QueueName, Session, Withdrawal};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::contend::local_queue::state::{Effects, QueueState, SharedGrant, TurnEnd};
@@ -61,14 +61,9 @@ impl LocalQueue {
         Self { queue, mode, is_kept, shared: Arc::downgrade(shared), clock, ending, state }
     }
 
-    /// Nothing panics while it is locked, and nothing of another module is called.
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock()
-    }
-
     /// Changes the state, and applies the effects when it is not locked any more.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut QueueState) -> Effects) {
-        let effects = change(&mut self.state());
+        let effects = change(&mut self.state.lock());
         self.apply(effects);
     }
 
@@ -96,7 +91,7 @@ impl LocalQueue {
     /// Ends a turn: passes the lock on, or leaves the place.
     fn end(self: &Arc<Self>, serial: u64, is_lost: bool, now: BootInstant) -> Withdrawal {
         let mut effects = Effects::default();
-        let ended = self.state().end(serial, is_lost, now, &mut effects);
+        let ended = self.state.lock().end(serial, is_lost, now, &mut effects);
         let rejoins = match ended {
             TurnEnd::Before => return Withdrawal::done(Ok(())),
             TurnEnd::Kept => {
@@ -216,13 +211,13 @@ struct KnownLocalQueues {
 impl LocalQueues {
     /// Returns the local queue for this lock.
     pub(crate) fn of(&self, shared: &Arc<Shared>, queue: &QueueName, mode: Mode, bound: TurnBound) -> Arc<LocalQueue> {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let key = (queue.clone(), mode, bound);
         if let Some(local) = known.local_queues.get(&key) {
             return local.clone();
         }
         if known.local_queues.len() >= known.swept_at.max(SWEEP_MIN) {
-            known.local_queues.retain(|_, local| Arc::strong_count(local) > 1 || local.state().has_place());
+            known.local_queues.retain(|_, local| Arc::strong_count(local) > 1 || local.state.lock().has_place());
             known.swept_at = known.local_queues.len() * 2;
         }
         let local = Arc::new(LocalQueue::new(shared, queue.clone(), mode, bound));
@@ -232,7 +227,7 @@ impl LocalQueues {
 
     /// Fails all tasks that wait in line.
     pub(crate) fn fail(&self, error: &Error) {
-        let local_queues: Vec<_> = self.known().local_queues.values().cloned().collect();
+        let local_queues: Vec<_> = self.known.lock().local_queues.values().cloned().collect();
         for local in local_queues {
             let error = error.clone().at(&local.queue);
             local.change(|state| state.fail_before(u64::MAX, &error));
@@ -241,19 +236,14 @@ impl LocalQueues {
 
     /// Returns how many tasks wait in the lines of this lock.
     pub(crate) fn waiters(&self, queue: &QueueName) -> usize {
-        let known = self.known();
+        let known = self.known.lock();
         let local_queues = known.local_queues.iter().filter(|((of, ..), _)| of == queue);
-        local_queues.map(|(_, local)| local.state().line.len()).sum()
-    }
-
-    /// Nothing panics while it is locked.
-    fn known(&self) -> MutexGuard<'_, KnownLocalQueues> {
-        self.known.lock()
+        local_queues.map(|(_, local)| local.state.lock().line.len()).sum()
     }
 }
 
 impl fmt::Debug for LocalQueues {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_set().entries(self.known().local_queues.keys().map(|(queue, ..)| queue.as_str())).finish()
+        formatter.debug_set().entries(self.known.lock().local_queues.keys().map(|(queue, ..)| queue.as_str())).finish()
     }
 }

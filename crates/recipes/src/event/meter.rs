@@ -17,7 +17,7 @@ use std::time::Duration;
 use ::metrics::{Counter, Histogram, Label, counter, histogram};
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Mode, NamePattern, QueueName, SessionBond, SessionMeter};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::event::meter::asked::OfKind;
 pub(crate) use crate::event::meter::asked::{MeteredCall, MeteredHold};
@@ -81,7 +81,7 @@ impl Meters {
 
     /// Returns the handles of this lock.
     pub(crate) fn of(&self, lock: &QueueName) -> Meter {
-        let mut by_label = self.by_label();
+        let mut by_label = self.by_label.lock();
         let label = self.label(lock, &by_label);
         by_label.entry(label.clone()).or_insert_with(|| Meter::new(self, label)).clone()
     }
@@ -105,11 +105,6 @@ impl Meters {
         let has_room = known.contains_key(&own) || named < LOCK_LABELS_MAX - 1;
         let is_labelled = has_room && self.labelled.iter().any(|pattern| pattern.matches(lock.as_str()));
         if is_labelled { own } else { Some(Arc::from(OTHER)) }
-    }
-
-    /// Nothing panics while it is locked but a recorder, and then what is there is still right.
-    fn by_label(&self) -> MutexGuard<'_, BTreeMap<Option<Arc<str>>, Meter>> {
-        self.by_label.lock()
     }
 }
 

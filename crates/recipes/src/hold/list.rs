@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use lockkeeper_core::{Mode, QueueName};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::watch;
 
@@ -75,7 +75,7 @@ impl Holds {
     /// Lists a contender that asks for something, while the returned value lives.
     pub(crate) fn list(self: &Arc<Self>, lock: &QueueName, mode: Mode, presence: Presence) -> OnList {
         let contender = OwnContender { lock: lock.clone(), mode, hold: None };
-        let mut listed = self.listed();
+        let mut listed = self.listed.lock();
         let number = listed.next_number();
         let key = listed.entries.insert(ListEntry { number, contender, presence });
         OnList { holds: self.clone(), key }
@@ -123,7 +123,7 @@ impl Holds {
 
     /// Tells whether any contender is active, and returns the first hold.
     fn active(&self) -> (bool, Option<Hold>) {
-        let listed = self.listed();
+        let listed = self.listed.lock();
         let active =
             || listed.entries.iter().map(|(_, entry)| entry).filter(|entry| entry.presence == Presence::Active);
         let is_awaited = active().any(|entry| entry.contender.hold.is_none());
@@ -136,7 +136,7 @@ impl Holds {
     /// Returns those that match. Whether one is held is asked of the copies, never while the list is locked: that may
     /// tell an observer of a loss, and the observer may ask for the list.
     fn matching(&self, is_match: impl Fn(&OwnContender, Presence) -> bool) -> Vec<OwnContender> {
-        let listed = self.listed();
+        let listed = self.listed.lock();
         let entries = listed.entries.iter().map(|(_, entry)| entry);
         let mut matching: Vec<_> = entries
             .filter(|entry| is_match(&entry.contender, entry.presence))
@@ -153,11 +153,6 @@ impl Holds {
             self.ended.send_replace(());
         }
     }
-
-    /// Nothing panics while the list is locked, so a poisoned lock still guards consistent data.
-    fn listed(&self) -> MutexGuard<'_, ListedCall> {
-        self.listed.lock()
-    }
 }
 
 /// One contender's place on the list; dropping it takes it off.
@@ -170,7 +165,7 @@ pub(crate) struct OnList {
 impl OnList {
     /// Notes whether a call waits for it.
     pub(crate) fn note(&self, presence: Presence) {
-        self.holds.listed().entries[self.key].presence = presence;
+        self.holds.listed.lock().entries[self.key].presence = presence;
         self.holds.tell_of_end();
     }
 
@@ -178,7 +173,7 @@ impl OnList {
     /// in between.
     pub(crate) fn note_hold(&self, hold: Hold) {
         {
-            let mut listed = self.holds.listed();
+            let mut listed = self.holds.listed.lock();
             let number = listed.next_number();
             let entry = &mut listed.entries[self.key];
             (entry.number, entry.presence, entry.contender.hold) = (number, Presence::Active, Some(hold));
@@ -189,7 +184,7 @@ impl OnList {
 
 impl Drop for OnList {
     fn drop(&mut self) {
-        let removed = self.holds.listed().entries.remove(self.key);
+        let removed = self.holds.listed.lock().entries.remove(self.key);
         // Outside the lock: a hold may own the last reference to its place.
         drop(removed);
         self.holds.tell_of_end();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{FencingToken, Flow, Liveness, LossReason, Mode, QueueName, Result, Ticket, Wait};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::contend::lost_error;
@@ -128,7 +128,7 @@ impl OwnerPlaces {
     /// Returns the ticket of the hold that was granted last, if this owner has one.
     pub(super) fn newest(&self) -> Option<Ticket> {
         // A hold that is dropped here for the last time locks the map again.
-        let places: Vec<_> = self.locks().values().map(|entry| entry.place.clone()).collect();
+        let places: Vec<_> = self.locks.lock().values().map(|entry| entry.place.clone()).collect();
         places.iter().filter_map(|place| place.newest()).max().map(|(_, ticket)| ticket)
     }
 
@@ -137,8 +137,8 @@ impl OwnerPlaces {
         let key = LockKey::of(lock);
         let mut places = self;
         loop {
-            let entry = places.locks().get(&key).map(|entry| entry.place.clone());
-            if let Some(held) = entry.and_then(|place| unpoisoned(Kind::slot(&place)).upgrade()) {
+            let entry = places.locks.lock().get(&key).map(|entry| entry.place.clone());
+            if let Some(held) = entry.and_then(|place| Kind::slot(&place).lock().upgrade()) {
                 return Some(held);
             }
             places = places.outer.as_ref()?;
@@ -148,7 +148,7 @@ impl OwnerPlaces {
     /// Adds an entry for a lock, which stays while the visit lives.
     pub(super) fn visit(self: &Arc<Self>, lock: &Lock) -> Visit {
         let key = LockKey::of(lock);
-        let mut locks = self.locks();
+        let mut locks = self.locks.lock();
         let entry = locks.entry(key.clone()).or_insert_with(|| OwnedEntry {
             visits: 0,
             place: Arc::new(OwnPlace {
@@ -166,11 +166,7 @@ impl OwnerPlaces {
     /// Returns the number of locks with an entry.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.locks().len()
-    }
-
-    fn locks(&self) -> MutexGuard<'_, BTreeMap<LockKey, OwnedEntry>> {
-        unpoisoned(&self.locks)
+        self.locks.lock().len()
     }
 }
 
@@ -178,7 +174,7 @@ impl OwnPlace {
     /// Returns when the newest of its holds was granted, and its ticket.
     fn newest(&self) -> Option<(BootInstant, Ticket)> {
         fn granted<Kind: CountedHold>(slot: &HoldSlot<Kind>) -> Option<(BootInstant, Ticket)> {
-            let held = unpoisoned(slot).upgrade()?;
+            let held = slot.lock().upgrade()?;
             Some((held.guard.granted_at(), held.guard.hold().ticket()))
         }
         [granted(&self.mutex), granted(&self.read), granted(&self.write)].into_iter().flatten().max()
@@ -189,11 +185,6 @@ impl LockKey {
     fn of(lock: &Lock) -> Self {
         Self { keeper: Arc::as_ptr(&lock.shared).addr(), queue: lock.queue.clone() }
     }
-}
-
-/// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
-fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// A task's use of one lock for an owner: it has the lock, or asks for it.
@@ -217,14 +208,14 @@ impl Visit {
     pub(super) fn keep<Kind: CountedHold>(self, guard: Guard<Kind>) -> Arc<SharedHold<Guard<Kind>>> {
         let place = self.place.clone();
         let held = Arc::new(SharedHold { guard, visit: self });
-        *unpoisoned(Kind::slot(&place)) = Arc::downgrade(&held);
+        *Kind::slot(&place).lock() = Arc::downgrade(&held);
         held
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        let mut locks = self.places.locks();
+        let mut locks = self.places.locks.lock();
         if let Some(entry) = locks.get_mut(&self.key) {
             entry.visits -= 1;
             if entry.visits == 0 {
@@ -259,7 +250,7 @@ impl<Kind> SharedHold<Guard<Kind>> {
 
 impl fmt::Debug for OwnerPlaces {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_list().entries(self.locks().keys().map(|key| key.queue.as_str())).finish()
+        formatter.debug_list().entries(self.locks.lock().keys().map(|key| key.queue.as_str())).finish()
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView, Session};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// How many contenders that were seen first are remembered for each queue: usually the last one is needed, and one or
 /// two before it while answers are read late.
@@ -69,17 +69,12 @@ impl KnownHead {
 
     /// Notes that no contender stands ahead of this one.
     pub(crate) fn note(&self, connection: ConnectionNumber, first: &ContenderId) {
-        self.firsts().note(connection, first);
+        self.firsts.lock().note(connection, first);
     }
 
     /// Whether it is known, from this connection, that no contender stood ahead of this one.
     pub(crate) fn is_first(&self, connection: ConnectionNumber, id: &ContenderId) -> bool {
-        self.firsts().has(connection, id)
-    }
-
-    /// Nothing panics while this is locked, so a poisoned lock still guards consistent data.
-    fn firsts(&self) -> MutexGuard<'_, Firsts> {
-        self.firsts.lock()
+        self.firsts.lock().has(connection, id)
     }
 }
 

@@ -85,19 +85,15 @@ impl SessionCore {
         QueuePath::of(queue, &self.base, &self.link.chroot, self.naming.layout)
     }
 
-    fn seen(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.seen.lock()
-    }
-
     /// Returns the unseen nodes among a queue's own and its parents, each with its place from the top.
     pub(super) fn unseen(&self, paths: Vec<String>) -> Vec<(usize, String)> {
-        let seen = self.seen();
+        let seen = self.seen.lock();
         paths.into_iter().enumerate().filter(|(_, path)| !seen.contains(path)).collect()
     }
 
     /// Notes nodes that were there.
     pub(super) fn note_seen(&self, paths: Vec<String>) {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         if paths.last().is_some_and(|queue| seen.contains(queue)) {
             return;
         }
@@ -109,7 +105,7 @@ impl SessionCore {
 
     /// Notes that some of these are gone: the service deletes nodes that have been empty for a while.
     pub(super) fn note_vanished(&self, paths: &[String]) {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         for path in paths {
             seen.remove(path);
         }

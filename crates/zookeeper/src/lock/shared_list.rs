@@ -14,7 +14,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Part, QueueView};
 use lockkeeper_zk_proto::client::{QUEUED_REQUESTS_MAX, RequestId};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, ZkRequest, ZkResponse};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
@@ -73,7 +73,7 @@ impl SharedList {
 
     /// Notes an answer or another step of the list; the last step completes the list.
     fn note(&self, step: impl FnOnce(&mut Gathering)) {
-        let mut gathering = self.gathering();
+        let mut gathering = self.gathering.lock();
         step(&mut gathering);
         if gathering.answers.iter().any(Option::is_none) {
             return;
@@ -85,11 +85,6 @@ impl SharedList {
             // It is completed once, because its sender is taken once.
             let _ = self.listing.set(listing.map(Arc::new));
         }
-    }
-
-    /// No code panics while this is locked, so a panic elsewhere leaves it whole.
-    fn gathering(&self) -> MutexGuard<'_, Gathering> {
-        self.gathering.lock()
     }
 }
 
@@ -193,13 +188,13 @@ impl SharedLists {
             ListShare { list, clock: link.clock.clone(), give_up_at }
         };
         let queue = path.on_server();
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let key = (queue, part, freshness);
         let mut sharers_max = SHARERS_MIN;
         if let Some(last) = known.last.get_mut(&key)
             && let Some(list) = last.list.upgrade()
         {
-            list.gathering().asked_at = now;
+            list.gathering.lock().asked_at = now;
             if last.sharers < last.sharers_max && link.postpone_all(&last.requests) {
                 last.sharers += 1;
                 return share(list);
@@ -209,11 +204,6 @@ impl SharedLists {
         let (list, requests) = send(link, layout, path, part, freshness, now);
         known.note(key, Last { list: Arc::downgrade(&list), requests, sharers: 1, sharers_max });
         share(list)
-    }
-
-    /// Nothing panics while this is locked, so a panic elsewhere leaves this whole.
-    fn known(&self) -> MutexGuard<'_, LastLists> {
-        self.known.lock()
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::QueueName;
@@ -42,17 +42,13 @@ pub(super) struct RequestTurn {
 impl Lines {
     /// Enters the line of a lock; `None` if too many wait.
     pub(super) fn enter(self: &Arc<Self>, name: &QueueName) -> Option<RequestPlace> {
-        let mut lines = self.lines();
+        let mut lines = self.0.lock();
         let line = lines.entry(name.clone()).or_default();
         if line.requests > WAITING_MAX {
             return None;
         }
         line.requests += 1;
         Some(RequestPlace { lines: self.clone(), name: name.clone(), running: line.running.clone() })
-    }
-
-    fn lines(&self) -> MutexGuard<'_, HashMap<QueueName, RequestLine>> {
-        self.0.lock()
     }
 }
 
@@ -65,7 +61,7 @@ impl RequestPlace {
 
 impl Drop for RequestPlace {
     fn drop(&mut self) {
-        let mut lines = self.lines.lines();
+        let mut lines = self.lines.0.lock();
         if let Some(line) = lines.get_mut(&self.name) {
             line.requests -= 1;
             if line.requests == 0 {
@@ -104,7 +100,7 @@ mod tests {
         drop(second);
         assert!(poll(third.as_mut()).is_ready());
         drop(third);
-        assert!(lines.lines().is_empty(), "a line without requests takes no room");
+        assert!(lines.0.lock().is_empty(), "a line without requests takes no room");
     }
 
     #[test]

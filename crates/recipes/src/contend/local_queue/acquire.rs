@@ -64,7 +64,7 @@ impl LocalQueue {
                     None => return self.timed_out(shared),
                 };
                 call.begun_at = shared.clock.now();
-                let start = self.state().start();
+                let start = self.state.lock().start();
                 (key, start)
             }
         };
@@ -81,7 +81,7 @@ impl LocalQueue {
     }
 
     fn ask(self: &Arc<Self>, caller: Caller) -> KeyAnswer {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.take_key() {
             Some(serial) => KeyAnswer::Key(TurnKey::new(self.clone(), serial), state.start()),
             None => KeyAnswer::Line(state.line.push(caller)),
@@ -90,7 +90,7 @@ impl LocalQueue {
 
     /// Asks without standing in line.
     fn ask_at_once(self: &Arc<Self>) -> Option<KeyAnswer> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let serial = state.take_key()?;
         Some(KeyAnswer::Key(TurnKey::new(self.clone(), serial), state.start()))
     }
@@ -101,7 +101,7 @@ impl LocalQueue {
 
     /// What a call is told whose time was up in the line.
     fn timed_out(&self, shared: &Shared) -> Result<Option<Granted<LocalGrant>>> {
-        if self.state().has_place() || shared.is_held_up(&self.queue) {
+        if self.state.lock().has_place() || shared.is_held_up(&self.queue) {
             return Ok(None);
         }
         Err(unanswered(shared).at(&self.queue))
@@ -115,7 +115,7 @@ impl LocalQueue {
         mut call: TurnCall<'_>,
     ) -> Result<Option<Granted<LocalGrant>>> {
         loop {
-            let start = self.state().start();
+            let start = self.state.lock().start();
             let grant = match start {
                 Start::Turn(grant) => grant,
                 Start::Lead(left) => {
@@ -169,7 +169,7 @@ impl LocalQueue {
         grant: Arc<SharedGrant>,
         now: BootInstant,
     ) -> std::result::Result<Granted<LocalGrant>, TurnKey> {
-        let turn = self.state().take(key.serial(), grant.number);
+        let turn = self.state.lock().take(key.serial(), grant.number);
         match turn {
             Some(turn) => Ok(LocalGrant::turn(key.used(), grant, turn, now)),
             None => Err(key),
@@ -222,7 +222,7 @@ impl LocalQueue {
         let (session, granted_at) = (place.session().clone(), shared.clock.now());
         let alone = is_alone(&grant.id, &view).then_some(view);
         let (grant, watched) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let grant = Arc::new(SharedGrant { number: state.next_grant(), grant, session, granted_at, alone });
             state.granted(GrantedPlace { place, grant: grant.clone() });
             // In the same step: a watch that a new waiter starts may end this grant if it is lost already.

@@ -69,7 +69,7 @@ impl Future for LineWait {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let slot = self.slot.expect("a future that was ready is not polled again");
-        let told = self.local.state().line.poll(slot, context.waker());
+        let told = self.local.state.lock().line.poll(slot, context.waker());
         let output = match told {
             TaskNews::Nothing => return Poll::Pending,
             TaskNews::Key(serial) => Ok(TurnKey::new(self.local.clone(), serial)),
@@ -83,7 +83,7 @@ impl Future for LineWait {
 impl Drop for LineWait {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
-        let told = self.local.state().line.remove(slot);
+        let told = self.local.state.lock().line.remove(slot);
         if let TaskNews::Key(serial) = told {
             // It was given the key, and goes away before it hears of it.
             drop(TurnKey::new(self.local.clone(), serial));
@@ -129,7 +129,7 @@ impl<'a> Leader<'a> {
         if self.attempts == 1
             && let Some(key) = &self.key
         {
-            self.arrivals = key.local().state().line.arrivals();
+            self.arrivals = key.local().state.lock().line.arrivals();
         }
         self.attempts = self.attempts.saturating_add(1);
     }
@@ -140,7 +140,7 @@ impl<'a> Leader<'a> {
             && let Some(key) = &self.key
         {
             self.is_placed = is_placed;
-            key.local().state().is_placed = is_placed;
+            key.local().state.lock().is_placed = is_placed;
         }
     }
 }

@@ -18,7 +18,7 @@ const REVOKED_AFTER: Duration = Duration::from_millis(100);
 impl LocalQueue {
     /// Has the place watched, if it is to be watched from now on.
     pub(super) fn watch_if_needed(self: &Arc<Self>, shared: &Shared) {
-        let grant = self.state().watch();
+        let grant = self.state.lock().watch();
         if let Some(grant) = grant {
             self.watch(shared, grant);
         }

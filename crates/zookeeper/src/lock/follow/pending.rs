@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockkeeper_zk_proto::message::{WatchEventKind, WatcherEvent};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// How many nodes may have changed before all is read anew: some 2 MB of paths, and as many reads as take two seconds.
@@ -43,7 +43,7 @@ impl PendingChanges {
             WatchEventKind::NodeDeleted => NodeChange::Deleted,
             _ => return,
         };
-        let mut noted = self.noted();
+        let mut noted = self.noted.lock();
         if noted.is_too_much {
             return;
         }
@@ -59,14 +59,14 @@ impl PendingChanges {
     }
 
     pub(super) fn clear(&self) {
-        *self.noted() = NotedChanges::default();
+        *self.noted.lock() = NotedChanges::default();
     }
 
     /// Waits until there is a change. Dropping the future loses nothing.
     pub(super) async fn until_any(&self) {
         loop {
             {
-                let noted = self.noted();
+                let noted = self.noted.lock();
                 if noted.is_too_much || !noted.changes.is_empty() {
                     return;
                 }
@@ -78,13 +78,8 @@ impl PendingChanges {
 
     /// Takes the changes; `None` if there were too many, and all must be read anew.
     pub(super) fn take(&self) -> Option<NodeChanges> {
-        let mut noted = self.noted();
+        let mut noted = self.noted.lock();
         (!noted.is_too_much).then(|| std::mem::take(&mut noted.changes))
-    }
-
-    /// No code panics while it is locked.
-    fn noted(&self) -> MutexGuard<'_, NotedChanges> {
-        self.noted.lock()
     }
 }
 
@@ -130,7 +125,7 @@ mod tests {
             note(&pending, WatchEventKind::NodeCreated, &format!("/{number}"));
         }
         note(&pending, WatchEventKind::NodeDeleted, "/0");
-        assert_eq!(pending.noted().changes.len(), CHANGES_MAX);
+        assert_eq!(pending.noted.lock().changes.len(), CHANGES_MAX);
         note(&pending, WatchEventKind::NodeCreated, "/one-more");
         note(&pending, WatchEventKind::NodeCreated, "/another");
         pending.until_any().await;

@@ -179,7 +179,7 @@ async fn a_grant_whose_turns_are_used_up_is_left_though_no_other_waits() {
     let first = mutex.lock().await.unwrap().fencing_token();
     let bound = TurnBound::of(Handoff::sticky()).unwrap();
     let local = keeper.local_queues.of(&keeper.shared, &QueueName::new("door").unwrap(), Mode::Mutex, bound);
-    local.state().set_turns(u32::MAX - 1);
+    local.state.lock().set_turns(u32::MAX - 1);
     let last = mutex.lock().await.unwrap().fencing_token();
     assert_eq!((last.as_u64(), last.turn()), (first.as_u64(), u32::MAX - 1));
     let next = mutex.lock().await.unwrap().fencing_token();
