@@ -64,7 +64,7 @@ const MYSQL_CONDITIONS: &[&str] = &[
 /// use lockkeeper_recipes::Keeper;
 /// use lockkeeper_sql::SqlBackend;
 ///
-/// let backend = SqlBackend::open(&"postgres://appuse crate::lookdb1/app?session_timeout=20s".parse()?)?;
+/// let backend = SqlBackend::open(&"postgres://app@db1/app?session_timeout=20s".parse()?)?;
 /// assert_eq!(backend.capabilities().backend, "postgres");
 /// let keeper = Keeper::new(std::sync::Arc::new(backend));
 /// # let _ = keeper;
