@@ -55,6 +55,18 @@ async fn a_lock_that_is_given_back_and_asked_for_again_at_once_costs_the_service
 }
 
 #[tokio::test]
+async fn a_lock_that_is_given_back_with_certainty_is_asked_for_alone() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    world.asked();
+    first.release().await.unwrap();
+    let second = door.lock().await.unwrap();
+    assert_eq!(world.asked(), [OpCode::Delete, OpCode::Create2, OpCode::GetChildren]);
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
 async fn where_many_of_the_session_wait_a_place_is_left_alone() {
     const WAITERS: usize = 4;
     let world = World::start().await;

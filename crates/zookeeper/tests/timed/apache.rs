@@ -2,6 +2,7 @@
 
 use crate::support::Make;
 
+mod herd;
 mod round_trips;
 mod sharing;
 

@@ -50,6 +50,18 @@ fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
 }
 
 #[test]
+fn closing_without_a_session_is_done_at_once() {
+    let mut pair = Pair::new();
+    let id = pair.submit(create("/a"));
+    pair.client.close();
+    let events = pair.events();
+    assert_eq!(events[0], SessionEvent::Over(SessionLoss::Closed));
+    let told = replies(events);
+    assert_eq!(told[0].id, id);
+    assert_eq!(told[0].outcome, Err(RequestError::NotSent(WhyUnsent::Over(SessionLoss::Closed))));
+}
+
+#[test]
 fn closing_during_the_first_handshake_closes_what_it_makes() {
     let mut pair = Pair::new();
     pair.dial();

@@ -19,16 +19,28 @@ const WAIT: Duration = Duration::from_millis(200);
 /// The pause between two looks at the server's counts.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
+/// What is asked for, and so what must be waited for.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Mutex,
-    Permits,
+    Read,
+    Write,
+    Permit,
     /// Another waits for permits before us.
     PermitBehindAnother,
+    Permits,
+    Leadership,
 }
 
-/// A wait of each kind: all waiters in a line wait alike.
-const ALL: [Asked; 3] = [Asked::Mutex, Asked::Permits, Asked::PermitBehindAnother];
+const ALL: [Asked; 7] = [
+    Asked::Mutex,
+    Asked::Read,
+    Asked::Write,
+    Asked::Permit,
+    Asked::PermitBehindAnother,
+    Asked::Permits,
+    Asked::Leadership,
+];
 
 /// What keeps others waiting while it lives.
 type InTheWay = Box<dyn Any + Send>;
@@ -37,7 +49,9 @@ impl Asked {
     async fn block(self, keeper: &Keeper) -> InTheWay {
         match self {
             Self::Mutex => Box::new(keeper.mutex(LOCK).unwrap().lock().await.unwrap()),
-            Self::Permits => Box::new(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap()),
+            Self::Read => Box::new(keeper.rw_lock(LOCK).unwrap().write().await.unwrap()),
+            Self::Write => Box::new(keeper.rw_lock(LOCK).unwrap().read().await.unwrap()),
+            Self::Permit | Self::Permits => Box::new(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap()),
             Self::PermitBehindAnother => {
                 let semaphore = keeper.semaphore(LOCK, 3).unwrap();
                 let held = semaphore.acquire_many(3).await.unwrap();
@@ -46,6 +60,7 @@ impl Asked {
                 until("another waits for permits", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
                 Box::new((held, waits))
             }
+            Self::Leadership => Box::new(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
         }
     }
 
@@ -53,8 +68,8 @@ impl Asked {
     /// the waiters, one on the permits. A client that took permits leaves the waiters at some later time.
     const fn in_the_way(self) -> (usize, u64) {
         match self {
-            Self::Mutex => (1, 1),
-            Self::Permits => (3, 3),
+            Self::Mutex | Self::Read | Self::Write | Self::Leadership => (1, 1),
+            Self::Permit | Self::Permits => (3, 3),
             Self::PermitBehindAnother => (4, 5),
         }
     }
@@ -64,8 +79,15 @@ impl Asked {
         let semaphore = || keeper.semaphore(LOCK, 3);
         match self {
             Self::Mutex => keeper.mutex(LOCK)?.lock_timeout(within).await.map(|held| held.is_some()),
-            Self::PermitBehindAnother => semaphore()?.acquire_timeout(within).await.map(|held| held.is_some()),
+            Self::Read => keeper.rw_lock(LOCK)?.read_timeout(within).await.map(|held| held.is_some()),
+            Self::Write => keeper.rw_lock(LOCK)?.write_timeout(within).await.map(|held| held.is_some()),
+            Self::Permit | Self::PermitBehindAnother => {
+                semaphore()?.acquire_timeout(within).await.map(|held| held.is_some())
+            }
             Self::Permits => semaphore()?.acquire_many_within(2, Wait::AtMost(within)).await.map(|held| held.is_some()),
+            Self::Leadership => {
+                keeper.election(LOCK)?.campaign_within(Wait::AtMost(within)).await.map(|held| held.is_some())
+            }
         }
     }
 }
