@@ -5,11 +5,12 @@
 mod client;
 mod crowds;
 #[path = "../../tests/support/database.rs"]
-#[allow(dead_code, reason = "each kind of test uses a part of it")]
 mod database;
 mod examining;
 mod greetings;
 mod interruptions;
+#[path = "../../tests/support/operator.rs"]
+mod operator;
 mod places;
 mod poolers;
 mod refusals;

@@ -11,8 +11,9 @@ use lockkeeper_faults::{Availability, Result, mariadb, postgres};
 use lockkeeper_session::Failure;
 
 use super::client::Client;
+pub(super) use super::database::Server;
 use super::database::either;
-pub(super) use super::database::{Kind, Server};
+pub(super) use super::operator::Kind;
 use crate::engine::{Connected, Intent};
 use crate::site::SqlSite;
 use crate::url::Config;
@@ -147,6 +148,10 @@ fn prepared<Own>(setup: Setup<Own>, need: &Need, at: usize) -> Setup<Own> {
 }
 
 impl Server {
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        either!(self, server => server.restart().await)
+    }
+
     pub(super) const fn kind(&self) -> Kind {
         match self {
             Self::Postgres(_) => Kind::Postgres,

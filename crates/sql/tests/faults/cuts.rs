@@ -12,8 +12,9 @@ use lockkeeper_recipes::Keeper;
 use lockkeeper_sql::SqlBackend;
 use lockkeeper_trials::now;
 
-use crate::database::{Kind, Server};
+use crate::database::Server;
 use crate::harm::Need;
+use crate::operator::Kind;
 use crate::turns::{Ledger, name};
 
 const CUTS_LONG: u32 = 400;

@@ -5,8 +5,8 @@ use lockkeeper_faults::long;
 use lockkeeper_trials::deaths::Death;
 use lockkeeper_trials::{Span, rounds};
 
-use crate::database::Kind;
 use crate::harm::Need;
+use crate::operator::Kind;
 
 /// A short session timeout, since a round takes little more; but a statement may take a sixth of it, and must not be
 /// given up again and again on a busy machine.

@@ -6,7 +6,8 @@ use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_faults::{Availability, mariadb, postgres};
 use lockkeeper_trials::Service;
 
-use crate::database::{Kind, Server, either};
+use crate::database::{Server, either};
+use crate::operator::Kind;
 use crate::service::{MARIADB, POSTGRES};
 
 /// How many connections PgBouncer has: fewer than there are clients.
@@ -113,6 +114,14 @@ impl Pooler {
 }
 
 impl Server {
+    pub(crate) fn pause(&mut self) -> lockkeeper_faults::Result<()> {
+        either!(self, server => server.pause())
+    }
+
+    pub(crate) fn resume(&mut self) -> lockkeeper_faults::Result<()> {
+        either!(self, server => server.resume())
+    }
+
     /// Ends a connection of a client: on PostgreSQL one that was asked for this function last, on MariaDB any. Answers
     /// whether there was one.
     pub(crate) async fn end_connection(&self, function: &str) -> bool {

@@ -10,8 +10,8 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 
 use crate::cuts::keeper;
-use crate::database::Kind;
 use crate::harm::Need;
+use crate::operator::Kind;
 use crate::turns::{Ledger, mutex, name};
 
 const INTERRUPTIONS_LONG: u32 = 5_000;

@@ -21,11 +21,12 @@
 
 mod cuts;
 #[path = "../support/database.rs"]
-#[allow(dead_code, reason = "each kind of test uses a part of it")]
 mod database;
 mod deaths;
 mod harm;
 mod interruptions;
+#[path = "../support/operator.rs"]
+mod operator;
 mod promotion;
 mod restores;
 mod servers;
@@ -41,7 +42,7 @@ use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
 use lockkeeper_faults::Availability;
 use lockkeeper_trials::deaths::Death;
 
-use crate::database::Kind;
+use crate::operator::Kind;
 use crate::restores::{Older, Way};
 use crate::servers::Harm;
 

@@ -9,8 +9,8 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Contest, Ends, Holder, Outcome, now, rounds};
 
-use crate::database::Kind;
 use crate::harm::Need;
+use crate::operator::Kind;
 
 const ROUNDS: u32 = 20;
 

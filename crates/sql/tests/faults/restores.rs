@@ -13,8 +13,9 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Holder, Outcome, now, rounds};
 
-use crate::database::{Kind, Server};
+use crate::database::Server;
 use crate::harm::{Copied, Need, Pooler};
+use crate::operator::Kind;
 
 const ROUNDS: u32 = 20;
 

@@ -7,8 +7,9 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Contest, Ends, Outcome, now, rounds};
 
-use crate::database::{Kind, Server};
+use crate::database::Server;
 use crate::harm::Need;
+use crate::operator::Kind;
 
 /// Short, so that many rounds can be played; a holder has more than two seconds to find the server again.
 const SETTINGS: &str = "session_timeout=4s";

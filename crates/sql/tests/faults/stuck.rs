@@ -8,8 +8,9 @@ use lockkeeper_recipes::Keeper;
 use lockkeeper_trials::now;
 
 use crate::cuts::keeper;
-use crate::database::{Kind, Server};
+use crate::database::Server;
 use crate::harm::Need;
+use crate::operator::Kind;
 
 const SETTINGS: &str = "session_timeout=5s";
 

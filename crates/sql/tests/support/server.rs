@@ -7,7 +7,7 @@ use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
 use lockkeeper_faults::{Result, mariadb, postgres, wait};
 
-use super::database::Server as Database;
+use super::database::{Server as Database, either};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
@@ -55,6 +55,20 @@ impl Server {
             self.database.either("DROP SCHEMA IF EXISTS lockkeeper CASCADE", "DROP DATABASE IF EXISTS lockkeeper");
         // Clients that end may still hold its rows.
         wait::until("the schema to be removed", SOON, async || self.ask(sql).await.ok().map(drop)).await
+    }
+}
+
+impl Database {
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        either!(self, server => server.pause())
+    }
+
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        either!(self, server => server.resume())
+    }
+
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        either!(self, server => server.restart().await)
     }
 }
 

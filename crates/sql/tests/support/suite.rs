@@ -1,7 +1,6 @@
 //! Runs the conformance suite with servers that go from case to case.
 
 #[path = "database.rs"]
-#[allow(dead_code, unused_imports, reason = "each kind of test uses a part of it")]
 mod database;
 #[path = "fixture.rs"]
 mod fixture;
