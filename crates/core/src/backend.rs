@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use crate::admin::AdminBackend;
 use crate::capabilities::Capabilities;
-use crate::contender::{ContenderId, Departure, Entry, Expected, Request, Ticket, Value, ValueVersion};
+use crate::contender::{ContenderId, Departure, Entry, Request, Ticket};
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
@@ -184,6 +184,31 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Transient if the service could not be told, as after a connection loss; the contenders then end with the
     /// session's timeout.
     fn close(&self) -> BoxFuture<Result<()>>;
+}
+
+/// The state of a value at one moment. Each write makes another one, also after the value was removed and made anew.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ValueVersion(pub u128);
+
+/// One small value of a queue, as it was read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Value {
+    /// What was written.
+    pub bytes: Arc<[u8]>,
+    /// Its state, for a later comparison.
+    pub version: ValueVersion,
+}
+
+/// The state in which a write of a value takes effect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "each backend compares every one")]
+pub enum Expected {
+    /// Anything or nothing.
+    Any,
+    /// No value.
+    Absent,
+    /// The value in this state.
+    Version(ValueVersion),
 }
 
 /// The small values of queues, read and written under a [`Session`], whose rules for all methods hold.

@@ -399,31 +399,6 @@ pub enum Request {
     },
 }
 
-/// The state of a value at one moment. Each write makes another one, also after the value was removed and made anew.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ValueVersion(pub u128);
-
-/// One small value of a queue, as it was read.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Value {
-    /// What was written.
-    pub bytes: Arc<[u8]>,
-    /// Its state, for a later comparison.
-    pub version: ValueVersion,
-}
-
-/// The state in which a write of a value takes effect.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "each backend compares every one")]
-pub enum Expected {
-    /// Anything or nothing.
-    Any,
-    /// No value.
-    Absent,
-    /// The value in this state.
-    Version(ValueVersion),
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,12 +41,14 @@ mod view;
 mod wait;
 
 pub use admin::AdminBackend;
-pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Values, Withdrawal};
+pub use backend::{
+    Backend, ENTRIES_MAX, Enqueued, Expected, Session, VALUE_BYTES_MAX, Value, ValueVersion, Values, Withdrawal,
+};
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
 pub use capabilities::{Capabilities, Exclusion, Fencing, Following, Removal, StoppedHolder};
 pub use contender::{
-    Answers, Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,
-    Revocation, Ticket, Value, ValueVersion,
+    Answers, Contender, ContenderId, ContenderInfo, Departure, Entry, Lifetime, Mode, Owner, Rank, Request, Revocation,
+    Ticket,
 };
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};

@@ -89,12 +89,13 @@ impl TokenStore for MemoryTokens {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
-    #[tokio::test]
-    async fn a_smaller_token_is_stale_and_an_equal_one_passes_and_locks_do_not_disturb_one_another() {
-        let tokens = MemoryTokens::new();
+    /// Shows tokens of two locks, each to the store as a process opens it.
+    pub(crate) async fn expect_order(open: impl Fn() -> Arc<dyn TokenStore>) {
         let [x, y] = ["x", "y"].map(|name| QueueName::new(name).unwrap());
         let token = |text: &str| text.parse::<FencingToken>().unwrap();
         for (name, shown, seen) in [
@@ -106,7 +107,13 @@ mod tests {
             (&x, "41.9", Seen::Stale(token("42"))),
             (&y, "7", Seen::Passes),
         ] {
-            assert_eq!(tokens.see(name, token(shown)).await.unwrap(), seen, "{name} {shown}");
+            assert_eq!(open().see(name, token(shown)).await.unwrap(), seen, "{name} {shown}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_smaller_token_is_stale_and_an_equal_one_passes_and_locks_do_not_disturb_one_another() {
+        let tokens = Arc::new(MemoryTokens::new());
+        expect_order(|| tokens.clone()).await;
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::backend::{Expected, Value, ValueVersion};
 use crate::caller::Caller;
 use crate::contender::{
-    Answers, Contender, ContenderId, ContenderInfo, Entry, Expected, Lifetime, Mode, Owner, Rank, Request, Ticket,
-    Value, ValueVersion,
+    Answers, Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Ticket,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::liveness::LossReason;

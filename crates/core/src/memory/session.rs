@@ -7,11 +7,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::admin::AdminBackend;
-use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Values, Withdrawal};
-use crate::capabilities::Capabilities;
-use crate::contender::{
-    ContenderId, ContenderInfo, Departure, Entry, Expected, Mode, Request, Ticket, Value, ValueVersion,
+use crate::backend::{
+    Backend, ENTRIES_MAX, Enqueued, Expected, Session, VALUE_BYTES_MAX, Value, ValueVersion, Values, Withdrawal,
 };
+use crate::capabilities::Capabilities;
+use crate::contender::{ContenderId, ContenderInfo, Departure, Entry, Mode, Request, Ticket};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
 use crate::memory::queue::{MemoryQueues, StoredContender};

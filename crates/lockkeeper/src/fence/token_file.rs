@@ -101,24 +101,15 @@ impl TokenStore for FileTokens {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[tokio::test]
     async fn another_process_after_a_restart_knows_the_greatest_token() {
         let place = tempfile::TempDir::new().unwrap();
         let path = place.path().join("tokens");
-        let [x, y] = ["x", "y"].map(|name| QueueName::new(name).unwrap());
-        let token = |text: &str| text.parse::<FencingToken>().unwrap();
-        for (name, shown, seen) in [
-            (&x, "41.3", Seen::Passes),
-            (&x, "41.3", Seen::Passes),
-            (&x, "41.2", Seen::Stale(token("41.3"))),
-            (&y, "7", Seen::Passes),
-            (&x, "42", Seen::Passes),
-            (&x, "41.9", Seen::Stale(token("42"))),
-        ] {
-            assert_eq!(FileTokens::new(&path).see(name, token(shown)).await.unwrap(), seen, "{name} {shown}");
-        }
+        crate::fence::tests::expect_order(|| Arc::new(FileTokens::new(&path))).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "x 42\ny 7\n");
     }
 
