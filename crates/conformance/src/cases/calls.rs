@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a call takes effect when it is made and not when it is polled", takes_effect_when_made),
         Case::new("a view shows every acknowledged entry, with its ticket, on one connection", shows_entries),
         Case::new("a view of a long queue shows a place what it waits for and how many are ahead", long_queue),
+        Case::new("an entry is withdrawn by its ticket, whether its reply was seen or not", withdrawn_by_ticket),
         Case::new("a place is lost from the call on that withdraws it", lost_when_withdrawn),
         Case::new("withdrawing twice, or what was never there, does nothing", withdrawn_twice),
         Case::new("the departure of a contender that is gone is answered at once", gone_already),
@@ -94,6 +95,17 @@ async fn long_queue(fixture: &dyn Fixture) {
     assert_eq!(seen(Extent::Whole).await.contenders.len(), LONG_QUEUE + 2);
     ann.close().await;
     bob.close().await;
+}
+
+async fn withdrawn_by_ticket(fixture: &dyn Fixture) {
+    let [ann] = speakers(fixture).await;
+    let (seen, unseen) = (take(&ann).await, entry(Mode::Mutex));
+    let ticket = unseen.ticket;
+    drop(ann.session.enqueue_one(&door(), unseen));
+    ann.withdraw(&door(), ticket).await;
+    assert_eq!(ann.ids(&door()).await, std::slice::from_ref(&seen.joined.id));
+    withdraw(&ann, &seen).await;
+    assert_eq!(ann.ids(&door()).await, []);
 }
 
 async fn lost_when_withdrawn(fixture: &dyn Fixture) {
@@ -192,8 +204,10 @@ pub(super) fn entries_together() -> Vec<Case> {
         Case::new("entries sent together stand together, in their order, each with its own token", stand_together),
         Case::new("no session ever sees a part of the entries that were sent together", never_in_part),
         Case::new("more entries than fit into one request are refused and none is taken in", too_many),
+        Case::new("entries sent together are withdrawn one by one, whether the reply was seen or not", withdrawn),
         Case::new("entries sent together whose reply is lost are all taken in or undone", reply_lost)
             .needs(&[FaultKind::LoseReply]),
+        Case::new("entries sent together end with their session", session_ends),
     ]
 }
 
@@ -279,6 +293,22 @@ async fn too_many(fixture: &dyn Fixture) {
     assert_eq!(tickets(&ann).await, []);
 }
 
+async fn withdrawn(fixture: &dyn Fixture) {
+    let ann = Speaker::enter(fixture).await;
+    let (seen, seen_tickets) = entries(3);
+    let answer = soon("the places", ann.session.enqueue(&permits(), seen)).await;
+    answer.expect("the places are given");
+    let (unseen, unseen_tickets) = entries(3);
+    drop(ann.session.enqueue(&permits(), unseen));
+    withdraw_all(&ann, unseen_tickets).await;
+    assert_eq!(tickets(&ann).await.len(), 3);
+    ann.withdraw(&permits(), seen_tickets[1]).await;
+    let left: BTreeSet<_> = tickets(&ann).await.into_iter().collect();
+    assert_eq!(left, [seen_tickets[0], seen_tickets[2]].into());
+    withdraw_all(&ann, seen_tickets).await;
+    assert_eq!(tickets(&ann).await, []);
+}
+
 async fn reply_lost(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let (entries, sent) = entries(TOGETHER);
@@ -290,4 +320,14 @@ async fn reply_lost(fixture: &dyn Fixture) {
     }
     withdraw_all(&ann, sent).await;
     assert_eq!(tickets(&ann).await, []);
+}
+
+async fn session_ends(fixture: &dyn Fixture) {
+    let [ann, bob] = speakers(fixture).await;
+    let (entries, _) = entries(TOGETHER);
+    let answer = soon("the places", ann.session.enqueue(&permits(), entries)).await;
+    let joined = answer.expect("the places are given");
+    ann.close().await;
+    bob.until_ids(&permits(), &[]).await;
+    assert!(joined.iter().all(|one| !one.standing.liveness(LivenessAt::Now).is_held()));
 }

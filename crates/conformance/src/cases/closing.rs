@@ -10,13 +10,17 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Party, granted, parties, release, release_all};
-use crate::waiting::{SOON, soon};
+use crate::waiting::{SOON, at_most, soon};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("closing a keeper ends its holds for good", ends_holds),
+        Case::new("closing a keeper refuses its waiters", refuses_waiters).strict(),
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
         Case::new("closing a keeper takes effect even if it is never polled", takes_effect_at_once),
+        Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach)
+            .given_back()
+            .needs(&[FaultKind::Cut]),
         Case::new(
             "a drained keeper refuses its waiters, grants nothing more and waits for what is given back",
             drained,
@@ -67,6 +71,21 @@ async fn drained(fixture: &dyn Fixture) {
     soon("the close", ann.keeper.close()).await.expect("the service is told");
 }
 
+async fn refuses_waiters(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let guard = ann.lock("door").await;
+    let waiting = [bob.queue_up("door").await, bob.queue_up("door").await];
+    soon("the close", bob.keeper.close()).await.expect("the service is told");
+    for waiter in waiting {
+        let outcome = soon("the refusal", waiter).await.expect("the task does not panic");
+        let error = outcome.expect_err("the keeper was closed");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert_eq!(error.advice(), Advice::Permanent);
+    }
+    ann.until_contenders("door", 1).await;
+    release(guard).await;
+}
+
 async fn locks_no_more(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let (mutex, clone) = (ann.mutex("door"), ann.keeper.clone());
@@ -92,6 +111,19 @@ async fn takes_effect_at_once(fixture: &dyn Fixture) {
     drop(ann.keeper.close());
     release(granted(waiting).await).await;
     assert!(!guard.hold().is_held());
+}
+
+async fn out_of_reach(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    release(ann.lock("door").await).await;
+    ann.inflict(Fault::Cut).await;
+    let mutex = ann.mutex("door");
+    let mut waiting = Box::pin(mutex.lock());
+    assert!(at_most(1, &mut waiting).await.is_none(), "there can be no answer yet");
+    drop(ann.keeper.close());
+    let outcome = soon("the refusal", waiting).await;
+    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+    ann.inflict(Fault::Heal).await;
 }
 
 async fn dropped(fixture: &dyn Fixture) {

@@ -43,6 +43,11 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     let stormy = [
         ("the history of contenders that act at random is right while sessions expire", MUTEX, Modes::MUTEX),
+        (
+            "the history of readers and writers that act at random is right while sessions expire",
+            BOOK,
+            Modes::READ_WRITE,
+        ),
         ("the history of mutexes, readers and writers of one name at random is right while sessions expire", MIX, both),
         (
             "the history of contenders for permits that act at random is right while sessions expire",

@@ -20,6 +20,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an election without candidates has no leader", no_candidates),
         Case::new("candidates lead one after another in the order they came, with growing tokens", in_order),
         Case::new("an election is watched without taking part, and each new leader is told", watched),
+        Case::new("a change of the leader missed while cut off is told after healing", missed_while_cut)
+            .needs(&[FaultKind::Cut]),
     ];
     using(Modes::ELECTION, cases)
 }
@@ -66,6 +68,19 @@ async fn watched(fixture: &dyn Fixture) {
     is_told(&mut changes, None).await;
 }
 
+async fn missed_while_cut(fixture: &dyn Fixture) {
+    let [ann, eve] = parties(fixture).await;
+    let first = ann.take(Ask::Lead).await;
+    let mut changes = election(&eve).changes();
+    is_told(&mut changes, Some(&first)).await;
+    eve.inflict(Fault::Cut).await;
+    give_back(first).await;
+    let second = ann.take(Ask::Lead).await;
+    eve.inflict(Fault::Heal).await;
+    is_told(&mut changes, Some(&second)).await;
+    give_back(second).await;
+}
+
 pub(super) fn campaigns() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
@@ -78,6 +93,7 @@ pub(super) fn campaigns() -> Vec<Case> {
         expiring(Case::new("a latch whose session expires stands again behind the others", latch_expires)),
         cutting(Case::new("a latch that is closed without a connection leaves no candidate", closed_while_cut)),
         cutting(Case::new("a latch that is started without a connection leads when there is one", late_way)),
+        Case::new("a latch that is dropped resigns", latch_dropped),
         Case::new("selectors that requeue lead in turn and never two at once", selectors_in_turn),
         Case::new("a selector whose work is done stands again only when asked", requeued_when_asked),
         Case::new("an interrupted selector drops its work and lets the next one lead", interrupted),
@@ -164,6 +180,14 @@ async fn late_way(fixture: &dyn Fixture) {
     ann.inflict(Fault::Heal).await;
     soon("the lead", latch.until_leader()).await.expect("it leads");
     soon("the close", latch.close(CloseMode::Silent)).await.expect("the service is told");
+}
+
+async fn latch_dropped(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let [leading, waiting] = [&ann, &bob].map(|party| LeaderLatch::start(&election(party)));
+    bob.until_contenders(LOCK, 2).await;
+    drop((leading, waiting));
+    bob.until_contenders(LOCK, 0).await;
 }
 
 /// Work that records its start and its end, also when it is dropped.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Advice, ContenderId, Entry, ErrorKind, FencingToken, Lifetime, Liveness, LivenessAt, LossReason, Mode, Operation,
-    Rank, Request, Revocation,
+    Advice, ContenderId, Departure, Entry, ErrorKind, FencingToken, Lifetime, Liveness, LivenessAt, LossReason, Mode,
+    Operation, Rank, Request, Revocation,
 };
 use lockkeeper_recipes::Hold;
 
@@ -14,12 +14,17 @@ use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Party, granted, release};
 use crate::speaker::{Speaker, Taken, entry, ids_of, line, speakers};
-use crate::waiting::soon;
+use crate::waiting::{at_most, soon};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("an entry beside another stands right behind it, with its token, before all that came after", beside),
+        Case::new("an entry beside another keeps its place when that one leaves", outlives_its_anchor),
         Case::new("an entry beside one that is gone is refused and leaves nothing", anchor_gone),
+        Case::new(
+            "an entry beside another is withdrawn by its ticket, whether its reply was seen or not",
+            withdrawn_beside,
+        ),
         Case::new("an entry beside another whose reply is lost is taken in or undone", reply_lost)
             .needs(&[FaultKind::LoseReply]),
     ]
@@ -55,6 +60,26 @@ async fn beside(fixture: &dyn Fixture) {
     }
 }
 
+/// As in a downgrade: a waiter for the first is told that it is gone, and finds the one beside it.
+async fn outlives_its_anchor(fixture: &dyn Fixture) {
+    let [ann, bob] = speakers(fixture).await;
+    let door = line("door");
+    let anchor = ann.take(&door, Mode::Write).await;
+    let next = bob.take(&door, Mode::Write).await;
+    let waiting = bob.session.departure(&door, Some(&next.joined.id), &anchor.joined.id, next.joined.view.connection);
+    let beside = ann.take_entry(&door, entry_beside(Mode::Read, &anchor.joined.id)).await;
+    ann.withdraw(&door, anchor.ticket).await;
+    soon("the event", waiting).await.expect("it can be asked");
+    let view = bob.view(&door).await;
+    assert_eq!(ids_of(&view), [beside.joined.id.clone(), next.joined.id.clone()]);
+    assert!(beside.joined.standing.liveness(LivenessAt::Now).is_held());
+    let waiting = bob.session.departure(&door, Some(&next.joined.id), &beside.joined.id, view.connection);
+    ann.withdraw(&door, beside.ticket).await;
+    assert_eq!(soon("the event", waiting).await.expect("it can be asked"), Departure::Gone);
+    assert_eq!(bob.ids(&door).await, std::slice::from_ref(&next.joined.id));
+    bob.withdraw(&door, next.ticket).await;
+}
+
 async fn anchor_gone(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let door = line("door");
@@ -66,6 +91,21 @@ async fn anchor_gone(fixture: &dyn Fixture) {
     assert_eq!(error.advice(), Advice::Permanent, "{error:?}");
     assert_eq!(ann.ids(&door).await, [other.joined.id]);
     ann.withdraw(&door, other.ticket).await;
+}
+
+async fn withdrawn_beside(fixture: &dyn Fixture) {
+    let ann = Speaker::enter(fixture).await;
+    let door = line("door");
+    let anchor = ann.take(&door, Mode::Write).await;
+    let seen = ann.take_entry(&door, entry_beside(Mode::Read, &anchor.joined.id)).await;
+    let unseen = entry_beside(Mode::Read, &anchor.joined.id);
+    let ticket = unseen.ticket;
+    drop(ann.session.enqueue_one(&door, unseen));
+    ann.withdraw(&door, ticket).await;
+    assert_eq!(ann.ids(&door).await, [anchor.joined.id.clone(), seen.joined.id.clone()]);
+    ann.withdraw(&door, seen.ticket).await;
+    assert_eq!(ann.ids(&door).await, std::slice::from_ref(&anchor.joined.id));
+    ann.withdraw(&door, anchor.ticket).await;
 }
 
 async fn reply_lost(fixture: &dyn Fixture) {
@@ -169,8 +209,10 @@ pub(super) fn requests() -> Vec<Case> {
     vec![
         Case::new("a holder that is asked to give up is told why and in which time", told_to_yield),
         Case::new("an earlier request to give up is told to a holder that asks later, each time", told_later),
+        Case::new("a request to give up is told to the contender that it is for and to no other", told_to_one),
         Case::new("a request to give up made while the holder was cut off is told after healing", told_after_healing)
             .needs(&[FaultKind::Cut]),
+        Case::new("asking something of a contender that is not there says so", not_there).given_back(),
         Case::new("a contender is broken by its token, says so, and the next is granted the lock", broken),
         Case::new("breaking with another token changes nothing", stale_token).given_back(),
         Case::new("a waiter that is broken is refused and disturbs no other", waiter_broken).strict(),
@@ -217,6 +259,21 @@ async fn told_later(fixture: &dyn Fixture) {
     release(guard).await;
 }
 
+async fn told_to_one(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Speaker::enter(fixture).await);
+    let (door, window) = (ann.lock("door").await, ann.lock("window").await);
+    let waiting = bob.queue_up("door").await;
+    assert!(ask(&eve, door.hold(), Request::Yield(please())).await);
+    assert_eq!(soon("the request", door.hold().revoked()).await, please());
+    assert!(at_most(1, window.hold().revoked()).await.is_none());
+    release(door).await;
+    let next = granted(waiting).await;
+    assert!(at_most(1, next.hold().revoked()).await.is_none(), "it was asked of the one before");
+    assert_eq!(eve.inspect(&line("door")).await[0].revocation, None);
+    release(next).await;
+    release(window).await;
+}
+
 async fn told_after_healing(fixture: &dyn Fixture) {
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let guard = ann.lock("door").await;
@@ -227,6 +284,21 @@ async fn told_after_healing(fixture: &dyn Fixture) {
     ann.inflict(Fault::Heal).await;
     assert_eq!(soon("the request", telling).await.expect("the task does not panic"), please());
     release(guard).await;
+}
+
+async fn not_there(fixture: &dyn Fixture) {
+    let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let (gone, token) = (guard.hold().clone(), guard.fencing_token());
+    release(guard).await;
+    let next = ann.lock("door").await;
+    assert!(!ask(&eve, &gone, Request::Yield(please())).await);
+    assert!(!ask(&eve, &gone, Request::Break { token }).await);
+    let elsewhere = eve.session.request(&line("window"), next.hold().contender(), Request::Yield(please()));
+    assert!(!soon("the answer", elsewhere).await.expect("it can be asked"), "it stands in another queue");
+    assert!(next.hold().is_held());
+    assert!(at_most(1, next.hold().revoked()).await.is_none());
+    release(next).await;
 }
 
 async fn broken(fixture: &dyn Fixture) {

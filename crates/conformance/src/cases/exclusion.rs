@@ -99,6 +99,7 @@ pub(super) fn tokens() -> Vec<Case> {
         Case::new("tokens grow over grants and over keepers", over_grants_and_keepers),
         Case::new("tokens grow over sessions and over an empty queue", over_sessions),
         Case::new("a look at the queue shows the token of its guard", shown),
+        Case::new("each lock's tokens grow while others are locked", several_locks).given_back(),
     ]
 }
 
@@ -146,6 +147,18 @@ async fn shown(fixture: &dyn Fixture) {
         assert_eq!(token, guard.fencing_token());
     }
     release(guard).await;
+}
+
+async fn several_locks(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let (mut doors, mut windows) = (Growing(None), Growing(None));
+    for _ in 0..GRANTS {
+        let (door, window) = (ann.lock("door").await, ann.lock("window").await);
+        doors.take(door.fencing_token());
+        windows.take(window.fencing_token());
+        release(door).await;
+        release(window).await;
+    }
 }
 
 const TRIES: usize = 20;

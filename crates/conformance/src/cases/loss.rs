@@ -36,6 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
         expiring(Case::new("a holder whose session expires has lost the lock for good", holder_expires)),
         expiring(Case::new("a session that expires ends all its holds and no others", ends_all_its_holds)),
         expiring(Case::new("a waiter that joins again keeps its deadline", keeps_its_deadline)),
+        expiring(Case::new("when all sessions expire at once the lock is granted again", all_expire)),
         removing(Case::new("a holder whose contender is removed has lost the lock", holder_removed)),
         removing(Case::new("a waiter whose contender is removed is refused and never granted", waiter_removed)),
         removing(Case::with("a removed contender in the middle disturbs no other", Ask::Mutex, middle_removed)),
@@ -196,6 +197,16 @@ async fn joins_again(fixture: &dyn Fixture, waiter: &Party, timeout: Duration) -
         Err(error) => assert!(!has_joined_again && error.is_transient(), "a timeout is no error: {error:?}"),
     }
     has_joined_again.then_some(wait)
+}
+
+async fn all_expire(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
+    bob.inflict(Fault::ExpireSession).await;
+    ann.inflict(Fault::ExpireSession).await;
+    assert_lost(held, LossReason::Expired).await;
+    give_back(granted(waiting).await).await;
 }
 
 async fn holder_removed(fixture: &dyn Fixture) {

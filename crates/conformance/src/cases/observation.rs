@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Answers, ContenderInfo, Flow, FlowKind, Mode, QueueName, TicketHead, Wait};
+use lockkeeper_core::{Answers, ContenderInfo, Flow, FlowKind, LossReason, Mode, QueueName, TicketHead, Wait};
 use lockkeeper_recipes::{Event, OwnerKey};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{LONG, Party, granted, parties, release};
+use crate::party::{Ask, LONG, Party, granted, parties, release};
 use crate::speaker::{Speaker, line};
 use crate::waiting::soon;
 
@@ -198,6 +198,8 @@ async fn shows_no_caller(fixture: &dyn Fixture) {
 pub(super) fn events() -> Vec<Case> {
     vec![
         Case::new("an observer hears of the join, the grant and the release, in order", in_order).strict(),
+        Case::new("an observer hears of a lock that was not acquired", not_acquired),
+        Case::new("an observer hears once that a session was opened, and that it was closed", session_closed),
         Case::new("an observer hears once of each hold that ends with a session, though no holder asks", session_lost)
             .needs(&[FaultKind::ExpireSession]),
         Case::new("an observer hears that a session is in jeopardy, and that this is over", jeopardy)
@@ -228,6 +230,42 @@ async fn in_order(fixture: &dyn Fixture) {
     }
     drop(ann.lock("door").await);
     assert_eq!(ann.journal.kinds()[3..], ["joined", "granted", "released"]);
+}
+
+async fn not_acquired(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let guard = ann.lock("door").await;
+    assert!(bob.try_lock("door").await.is_none());
+    assert_eq!(bob.journal.kinds(), ["not acquired"]);
+    let (waiting, asked_for) = bob.queue_up_in_vain(Ask::Mutex).await;
+    assert!(soon("the end of the timeout", granted(waiting)).await.is_none());
+    let kinds = bob.journal.kinds();
+    assert_eq!(kinds[kinds.len() - 2..], ["joined", "not acquired"]);
+    if let Some(Event::NotAcquired { lock, waited }) = bob.journal.events().last() {
+        assert!(lock.as_str() == "door" && *waited >= asked_for, "{lock} after {waited:?}");
+    }
+    release(guard).await;
+}
+
+fn is_opened(event: &Event) -> bool {
+    matches!(event, Event::SessionOpened { .. })
+}
+
+async fn session_closed(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    for _ in 0..2 {
+        release(ann.lock("door").await).await;
+    }
+    let opened = ann.journal.events().into_iter().find(is_opened);
+    let Some(Event::SessionOpened { service, timeout }) = opened else {
+        panic!("{:?}", ann.journal);
+    };
+    assert_eq!(service, ann.keeper.service());
+    assert!(timeout.is_none_or(|timeout| !timeout.is_clipped()), "{timeout:?}");
+    soon("the end of the session", ann.keeper.close()).await.expect("it is closed");
+    let is_closed = |event: &Event| matches!(event, Event::SessionLost { reason: LossReason::Closed, .. });
+    ann.journal.until_count("the closing", 1, is_closed).await;
+    assert_eq!((ann.journal.count(is_opened), ann.journal.count(is_closed)), (1, 1));
 }
 
 async fn session_lost(fixture: &dyn Fixture) {

@@ -33,6 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("one permit of many is broken by its token", break_permit).uses(Modes::SEMAPHORE),
         Case::new("an order to one holder that was seen meets no other", as_seen).given_back().uses(Modes::READ_WRITE),
         Case::new("a frozen lock of any kind keeps all clients out until any client thaws it", freeze),
+        Case::new("a freeze waits its turn, and leaves the queue when its time is up", freeze_waits).uses(Modes::MUTEX),
         Case::new("a frozen lock stays frozen when the session that froze it ends", outlives_its_session)
             .uses(Modes::MUTEX)
             .needs(&[FaultKind::ExpireSession]),
@@ -186,6 +187,25 @@ async fn freeze(fixture: &dyn Fixture) {
         assert!(soon("the thaw", bob.keeper.admin().thaw("door")).await.expect("it is not frozen").is_empty());
         bob.until_contenders("door", 0).await;
     }
+}
+
+async fn freeze_waits(fixture: &dyn Fixture) {
+    let [ann, bob, eve] = parties(fixture).await;
+    let guard = ann.lock("door").await;
+    let freeze = async || eve.keeper.admin().freeze("door", LockKind::Mutex, REASON, Wait::AtMost(IN_VAIN)).await;
+    assert!(in_vain(freeze).await);
+    bob.until_contenders("door", 1).await;
+    let keeper = eve.keeper.clone();
+    let freezing =
+        tokio::spawn(async move { keeper.admin().freeze("door", LockKind::Mutex, REASON, Wait::Forever).await });
+    bob.until_contenders("door", 2).await;
+    let behind = bob.queue_up("door").await;
+    assert!(guard.hold().is_held() && !freezing.is_finished());
+    release(guard).await;
+    let frozen = soon("the freeze", freezing).await.expect("the task does not panic").expect("it is frozen");
+    assert!(frozen.is_some() && !behind.is_finished());
+    assert_eq!(soon("the thaw", ann.keeper.admin().thaw("door")).await.expect("it is thawed").len(), 1);
+    release(granted(behind).await).await;
 }
 
 async fn outlives_its_session(fixture: &dyn Fixture) {

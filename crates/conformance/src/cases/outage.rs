@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, LossReason, Modes, Operation, Wait};
+use lockkeeper_core::{Advice, Liveness, LossReason, Modes, Operation, Wait};
 use lockkeeper_recipes::Event;
 
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Ask, Held, LOCK, Party, Waiting, give_back, granted, parties};
-use crate::waiting::{at_most, measured, soon};
+use crate::waiting::{at_most, measured, soon, until};
 
 /// How much later than a thread that only sleeps a task may be told of a lapse; `is_held` itself is never late.
 const NEWS_LATE_MAX: Duration = Duration::from_millis(250);
@@ -21,11 +21,21 @@ pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     let of_mutexes = vec![
         losing(Case::new("a join whose reply is lost leaves one contender and no ghost", join_reply_lost)),
-        losing(Case::new("a wait whose reply is lost keeps its place", wait_reply_lost)),
+        losing(Case::with(
+            "a join behind a holder whose reply is lost blocks no other contender",
+            Operation::Join,
+            waiter_reply_lost,
+        )),
+        losing(Case::with("a wait whose reply is lost keeps its place", Operation::Wait, waiter_reply_lost)),
         losing(Case::new("lock() dropped after a lost reply leaves nothing", dropped_after_a_lost_reply)),
         losing(Case::with("try_lock whose reply is lost fails and leaves nothing", Ask::Mutex, try_reply_lost)),
         cutting(Case::new("a waiter that is cut off and healed keeps its place", waiter_cut)),
-        cutting(Case::new("a waiter hears after healing of what happened while it was cut off", missed_departure)),
+        cutting(Case::with(
+            "a waiter hears after healing of what happened while it was cut off",
+            Ask::Mutex,
+            missed_departure,
+        )),
+        cutting(Case::new("a holder that is cut off and healed still holds", holder_cut)),
         cutting(Case::new("a holder that stays cut off says so in time", holder_lapses)).outlives_sessions(),
         cutting(Case::new("a guard dropped while cut off is released after healing", dropped_while_cut)),
         cutting(Case::new("lock() dropped while cut off leaves nothing after healing", cancelled_while_cut)),
@@ -47,6 +57,11 @@ pub(super) fn cases() -> Vec<Case> {
             Ask::Permits(2, 2),
             try_reply_lost,
         )),
+        cutting(Case::with(
+            "a waiter for permits that is cut off and healed hears what it missed",
+            Ask::Permits(1, 1),
+            missed_departure,
+        )),
     ];
     [using(Modes::MUTEX, of_mutexes), using(Modes::SEMAPHORE, of_permits)].concat()
 }
@@ -65,11 +80,11 @@ struct Line {
 }
 
 impl Line {
-    async fn form(fixture: &dyn Fixture) -> Self {
+    async fn form(fixture: &dyn Fixture, ask: Ask) -> Self {
         let [ann, bob, eve] = parties(fixture).await;
-        let held = ann.take(Ask::Mutex).await;
-        let first = bob.queue_up_as(Ask::Mutex).await;
-        let second = eve.queue_up_as(Ask::Mutex).await;
+        let held = ann.take(ask).await;
+        let first = bob.queue_up_as(ask).await;
+        let second = eve.queue_up_as(ask).await;
         Self { ann, bob, held, first, second }
     }
 }
@@ -93,16 +108,21 @@ async fn join_reply_lost(fixture: &dyn Fixture) {
     ann.until_contenders(LOCK, 0).await;
 }
 
-async fn wait_reply_lost(fixture: &dyn Fixture) {
+async fn waiter_reply_lost(fixture: &dyn Fixture, lost: Operation) {
     let [ann, bob, eve] = parties(fixture).await;
     let held = ann.take(Ask::Mutex).await;
-    ann.inflict(Fault::LoseReply(Operation::Wait)).await;
+    ann.inflict(Fault::LoseReply(lost)).await;
     let first = bob.queue_up_as(Ask::Mutex).await;
     let second = eve.queue_up_as(Ask::Mutex).await;
     // A look of hers might be the one whose reply is lost.
     bob.until_contenders(LOCK, 3).await;
     give_back(held).await;
-    served_in_turn(&bob, first, second).await;
+    if lost == Operation::Wait {
+        return served_in_turn(&bob, first, second).await;
+    }
+    // A join whose reply is lost may be made anew, in another place.
+    give_back(granted(first).await).await;
+    give_back(granted(second).await).await;
 }
 
 async fn dropped_after_a_lost_reply(fixture: &dyn Fixture) {
@@ -149,15 +169,15 @@ async fn permits_reply_lost(fixture: &dyn Fixture) {
 }
 
 async fn waiter_cut(fixture: &dyn Fixture) {
-    let Line { bob, held, first, second, .. } = Line::form(fixture).await;
+    let Line { bob, held, first, second, .. } = Line::form(fixture, Ask::Mutex).await;
     bob.inflict(Fault::Cut).await;
     bob.inflict(Fault::Heal).await;
     give_back(held).await;
     served_in_turn(&bob, first, second).await;
 }
 
-async fn missed_departure(fixture: &dyn Fixture) {
-    let Line { ann, bob, held, first, second } = Line::form(fixture).await;
+async fn missed_departure(fixture: &dyn Fixture, ask: Ask) {
+    let Line { ann, bob, held, first, second } = Line::form(fixture, ask).await;
     bob.inflict(Fault::Cut).await;
     give_back(held).await;
     ann.until_contenders(LOCK, 2).await;
@@ -167,13 +187,26 @@ async fn missed_departure(fixture: &dyn Fixture) {
 }
 
 async fn cancelled_while_cut(fixture: &dyn Fixture) {
-    let Line { ann, bob, held, first, second } = Line::form(fixture).await;
+    let Line { ann, bob, held, first, second } = Line::form(fixture, Ask::Mutex).await;
     bob.inflict(Fault::Cut).await;
     first.abort();
     drop(first.await);
     bob.inflict(Fault::Heal).await;
     ann.until_contenders(LOCK, 2).await;
     give_back(held).await;
+    give_back(granted(second).await).await;
+}
+
+async fn holder_cut(fixture: &dyn Fixture) {
+    let Line { ann, held, first, second, .. } = Line::form(fixture, Ask::Mutex).await;
+    ann.inflict(Fault::Cut).await;
+    assert!(held.is_held(), "a cut is no loss while the session lives");
+    assert!(!first.is_finished());
+    ann.inflict(Fault::Heal).await;
+    let is_believed = async || matches!(held.holds()[0].liveness(), Liveness::Held { .. });
+    until("the end of jeopardy", is_believed).await;
+    give_back(held).await;
+    give_back(granted(first).await).await;
     give_back(granted(second).await).await;
 }
 

@@ -29,6 +29,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an owner that writes may read, and its share keeps queued writers out", reads_inside_a_write)
             .uses(Modes::READ_WRITE),
         Case::new("an owner that reads and asks to write is refused at once", would_deadlock).uses(Modes::READ_WRITE),
+        Case::new("an owner that reads may read again while a writer waits", reads_again).uses(Modes::READ_WRITE),
+        Case::new("nested run() closures count on one hold", nested_runs)
+            .given_back()
+            .uses(Modes::MUTEX.with(Modes::READ_WRITE)),
         Case::new("an owner whose hold was lost is told so, and locks anew once its guards are gone", lost)
             .uses(Modes::MUTEX)
             .needs(&[FaultKind::ExpireSession]),
@@ -154,6 +158,35 @@ async fn would_deadlock(fixture: &dyn Fixture) {
     count_down(soon("the grant", owner.write(&lock)).await.expect("it reads no more")).await;
 }
 
+async fn reads_again(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock(LOCK));
+    let first = soon("the grant", owner.read(&lock)).await.expect("it is granted");
+    let writer = bob.queue_up_as(Ask::Write).await;
+    let second = soon("the grant", owner.read(&lock)).await.expect("it has a share");
+    count_down(first).await;
+    assert!(!writer.is_finished() && second.hold().is_held());
+    count_down(second).await;
+    give_back(granted(writer).await).await;
+}
+
+async fn nested_runs(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let (mutex, lock) = (ann.mutex(LOCK), ann.rw_lock("book"));
+    let work = mutex.run(|outer| {
+        let (mutex, lock) = (&mutex, &lock);
+        async move {
+            let inner = mutex.run(|inner| async move { (inner.is_held(), inner.fencing_token()) }).await;
+            let nested = inner.is_ok_and(|inner| inner == (true, outer.fencing_token()));
+            let shared = lock.run_write(|_| lock.run_read(|share| async move { share.is_held() })).await;
+            (nested, shared.expect("it is granted").expect("it is granted"), outer.is_held())
+        }
+    });
+    assert_eq!(soon("the output", work).await.expect("the lock is kept"), (true, true, true));
+    assert!(bob.try_lock(LOCK).await.is_some());
+    bob.until_contenders("book", 0).await;
+}
+
 async fn lost(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let (owner, mutex) = (OwnerKey::new(), ann.mutex(LOCK));
@@ -186,6 +219,7 @@ pub(super) fn multi_locks() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     vec![
         Case::new("a multi-lock has all its locks or none", all_or_none).given_back(),
+        Case::new("a multi-lock waits for each of its locks, and others wait for it", waits_for_each).strict(),
         Case::new("one deadline covers all locks of a multi-lock, and nothing is left when it passes", one_deadline),
         Case::new("multi-locks that overlap, in any order, never wait for each other without end", overlapping),
         Case::new("when a later lock of a multi-lock fails, the earlier ones are given back", later_fails)
@@ -221,6 +255,28 @@ async fn all_or_none(fixture: &dyn Fixture) {
     release_each(guard).await;
     for name in names {
         release(bob.try_lock(name).await.expect("it is free again")).await;
+    }
+}
+
+async fn waits_for_each(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let names = ["attic", "cellar", "door"];
+    for taken in names {
+        let held = ann.lock(taken).await;
+        let locks = multi(&bob, &names);
+        let waiting = tokio::spawn(async move { locks.lock().await });
+        ann.until_contenders(taken, 2).await;
+        let behind = ann.queue_up("door").await;
+        assert!(!waiting.is_finished());
+        release(held).await;
+        // It joins one queue after the other, so a contender that joined a later one before it is served first.
+        if taken != "door" {
+            release(granted(behind).await).await;
+            release_each(granted(waiting).await).await;
+        } else {
+            release_each(granted(waiting).await).await;
+            release(granted(behind).await).await;
+        }
     }
 }
 

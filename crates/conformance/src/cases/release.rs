@@ -238,7 +238,9 @@ async fn heard_by_the_service(fixture: &dyn Fixture) {
 pub(super) fn runs() -> Vec<Case> {
     vec![
         Case::new("run() holds the lock while the work goes on and returns its output", returns_the_output),
+        Case::new("run() gives the lock back when the work panics", work_panics),
         Case::new("run() drops the work when the lock is lost", drops_the_work).needs(&[FaultKind::ExpireSession]),
+        Case::new("run() does not start the work when the lock is not granted", does_not_start),
         Case::new("run_timeout() and its sisters give up in time, without the work, and run it when they can", in_time)
             .given_back()
             .uses(Modes::READ_WRITE),
@@ -257,6 +259,14 @@ async fn returns_the_output(fixture: &dyn Fixture) {
     let (hold, waiting) = soon("the output", output).await.expect("the lock is kept");
     assert!(!hold.is_held());
     release(granted(waiting).await).await;
+}
+
+async fn work_panics(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let mutex = ann.mutex("door");
+    let task = tokio::spawn(async move { mutex.run(|_| async { resume_unwind(Box::new("planned")) }).await });
+    assert!(soon("the panic", task).await.is_err_and(|error| error.is_panic()));
+    release(bob.lock("door").await).await;
 }
 
 /// Records that it was dropped.
@@ -291,6 +301,23 @@ async fn drops_the_work(fixture: &dyn Fixture) {
     assert!(matches!(error.kind(), ErrorKind::Lost(LossReason::Expired)), "{error:?}");
     assert!(dropped.load(Ordering::SeqCst), "the work was dropped before run() answered");
     release(granted(waiting).await).await;
+}
+
+async fn does_not_start(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let guard = ann.lock("door").await;
+    let started = AtomicBool::new(false);
+    let mutex = bob.mutex("door");
+    let work = mutex.run(|_| async { started.store(true, Ordering::SeqCst) });
+    let queued = async {
+        ann.until_contenders("door", 2).await;
+        bob.keeper.close().await
+    };
+    let (outcome, closed) = soon("the refusal", async { tokio::join!(work, queued) }).await;
+    closed.expect("the keeper is closed");
+    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+    assert!(!started.load(Ordering::SeqCst));
+    release(guard).await;
 }
 
 async fn in_time(fixture: &dyn Fixture) {

@@ -1,7 +1,7 @@
 //! The read/write lock: shared by readers, exclusive for a writer, and for a mutex of the same name; and the downgrade
 //! from an exclusive hold to a shared one, without a gap.
 
-use lockkeeper_core::{Liveness, LossReason, Mode, Modes};
+use lockkeeper_core::{ErrorKind, Liveness, LossReason, Mode, Modes};
 use lockkeeper_recipes::{ReadGuard, WriteGuard};
 
 use crate::case::{Case, using};
@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a reader behind a waiting writer waits, though others read", reader_behind_writer),
         Case::new("a reader that asks to write as another owner waits for itself", no_upgrade),
         Case::new("contenders() tells 20 readers from 8 writers", told_apart).strict(),
+        Case::new("run_read() and run_write() hold the lock while the work goes on", runs_work),
         Case::new("a reader's session expires and the waiting writer is let in", reader_expires)
             .needs(&[FaultKind::ExpireSession]),
     ];
@@ -111,6 +112,19 @@ async fn told_apart(fixture: &dyn Fixture) {
     }
 }
 
+async fn runs_work(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let lock = ann.rw_lock(LOCK);
+    let work = lock.run_read(async |hold| {
+        (hold.is_held(), bob.tried(Ask::Read).await.is_some(), bob.tried(Ask::Write).await.is_some())
+    });
+    assert_eq!(soon("the output", work).await.expect("the share is kept"), (true, true, false));
+    bob.until_contenders(LOCK, 0).await;
+    let work = lock.run_write(async |hold| (hold.is_held(), bob.tried(Ask::Read).await.is_some()));
+    assert_eq!(soon("the output", work).await.expect("the lock is kept"), (true, false));
+    bob.until_contenders(LOCK, 0).await;
+}
+
 async fn reader_expires(fixture: &dyn Fixture) {
     let [ann, bob, eve] = parties(fixture).await;
     let (lost, kept) = (ann.take(Ask::Read).await, bob.take(Ask::Read).await);
@@ -137,7 +151,9 @@ pub(super) fn downgrades_of_writers() -> Vec<Case> {
             keeps_out(fixture, Ask::Mutex).await;
         })
         .uses(Modes::MUTEX),
+        Case::new("a downgrade lets in the readers that wait behind no writer", lets_readers_in),
         Case::new("a share taken by downgrade outlives many others and has the writer's token", has_its_token),
+        Case::new("a lost writer cannot downgrade, and leaves nothing", lost).needs(&[FaultKind::ExpireSession]),
     ];
     using(Modes::READ_WRITE, cases)
 }
@@ -187,6 +203,22 @@ async fn keeps_out(fixture: &dyn Fixture, ask: Ask) {
     }
 }
 
+async fn lets_readers_in(fixture: &dyn Fixture) {
+    let [ann, bob, eve] = parties(fixture).await;
+    let writer = ann.write(LOCK).await;
+    let near = bob.queue_up_as(Ask::Read).await;
+    let next = eve.queue_up_as(Ask::Write).await;
+    let far = bob.queue_up_as(Ask::Read).await;
+    let reader = downgrade(writer).await;
+    let near = granted(near).await;
+    assert!(reader.hold().is_held() && near.is_held());
+    assert!(!next.is_finished() && !far.is_finished());
+    give_back(near).await;
+    release(reader).await;
+    give_back(granted(next).await).await;
+    give_back(granted(far).await).await;
+}
+
 async fn has_its_token(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
     let writer = ann.write(LOCK).await;
@@ -202,4 +234,15 @@ async fn has_its_token(fixture: &dyn Fixture) {
     let next = bob.take(Ask::Write).await;
     assert!(next.token() > token);
     give_back(next).await;
+}
+
+async fn lost(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let writer = ann.write(LOCK).await;
+    let next = bob.queue_up_as(Ask::Write).await;
+    ann.inflict(Fault::ExpireSession).await;
+    let error = soon("the refusal", writer.downgrade()).await.expect_err("the lock was lost");
+    assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error:?}");
+    give_back(granted(next).await).await;
+    release(downgrade(ann.write(LOCK).await).await).await;
 }

@@ -1,11 +1,13 @@
 //! Waiting for a limited time.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use lockkeeper_core::{Advice, Modes, Wait};
 
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::journal::is_joined;
 use crate::party::{Ask, Held, LOCK, Party, give_back, granted, parties, release};
 use crate::waiting::{Measured, assert_met, measured, soon};
 
@@ -16,6 +18,10 @@ const TIMEOUT: Duration = Duration::from_millis(150);
 
 /// A timeout is measured this often.
 const ROUNDS: usize = 5;
+
+/// How many rounds are played at most until [`ROUNDS`] of them count. On a busy machine a waiter may join only after
+/// its time is up, and then it was not cut off while it waited; the next one has twice the time.
+const PLAYED_MAX: usize = 14;
 
 /// How many holders follow one another while the timeout runs, and for how long each holds but the last.
 const CHANGES: usize = 40;
@@ -36,6 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(&[FaultKind::Pause]),
         cutting(Case::with("a timeout is met while the connection is cut", &[Ask::Mutex][..], met_in_a_cut))
             .given_back(),
+        cutting(Case::new("a timeout is met by a waiter that is then cut off", met_by_one_cut_off)),
     ];
     let (both, permits) = ([Ask::Permits(1, 2), BOTH], Ask::Permits(1, 1));
     let other_kinds = vec![
@@ -169,6 +176,40 @@ async fn met_while(fixture: &dyn Fixture, fault: Fault, its_end: Fault, asks: &[
         }
         assert_met(waits, LATE_MAX);
     }
+}
+
+async fn met_by_one_cut_off(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let (mut waits, mut timeout) = (Vec::new(), TIMEOUT);
+    for _ in 0..PLAYED_MAX {
+        match cut_off(&bob, measure(fixture, &bob, Ask::Mutex, timeout)).await {
+            Some(wait) => waits.push(wait),
+            None => timeout *= 2,
+        }
+        ann.until_contenders(LOCK, 1).await;
+        if waits.len() == ROUNDS {
+            break;
+        }
+    }
+    assert_eq!(waits.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
+    assert_met(waits, LATE_MAX);
+    give_back(held).await;
+}
+
+/// Cuts a waiter off once it has joined, and returns what was measured of its wait; `None` if its time was up before it
+/// had joined.
+async fn cut_off(waiter: &Party, measuring: impl Future<Output = Measured>) -> Option<Measured> {
+    let joined = waiter.journal.count(is_joined);
+    let mut measuring = pin!(measuring);
+    tokio::select! {
+        biased;
+        _ = &mut measuring => return None,
+        () = waiter.journal.until_count("a join", joined + 1, is_joined) => {}
+    }
+    let (wait, ()) = tokio::join!(measuring, waiter.inflict(Fault::Cut));
+    waiter.inflict(Fault::Heal).await;
+    Some(wait)
 }
 
 async fn makes_way(fixture: &dyn Fixture, [holds, hasty, patient]: [Ask; 3]) {

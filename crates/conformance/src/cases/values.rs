@@ -220,6 +220,7 @@ pub(super) fn counters() -> Vec<Case> {
         Case::new("a counter is set only as it was seen, also by another client", as_seen),
         Case::new("each of several clients sees every change of a counter that it waits for", seen_by_all),
         Case::new("a counter incremented by comparing and setting loses no increment", incremented),
+        Case::new("a counter is laid out as four bytes, the highest first", layout),
         cutting(Case::new(
             "a counter's change while cut off is told after healing, and a reconnection is not a change",
             cut_off,
@@ -331,6 +332,20 @@ async fn incremented(fixture: &dyn Fixture) {
     }
     assert_eq!(get(&parties[0]).await.number(), 40);
     remove(&parties[0]).await;
+}
+
+async fn layout(fixture: &dyn Fixture) {
+    let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
+    for (number, bytes) in [(1, [0, 0, 0, 1]), (-2, [255, 255, 255, 254]), (0x0102_0304, [1, 2, 3, 4])] {
+        set(&ann, number).await;
+        let value = soon("the value", eve.session.values().get(&line("number"))).await.expect("it can be read");
+        assert_eq!(*value.expect("it was set").bytes, bytes);
+    }
+    let words = eve.session.values().set(&line("number"), Expected::Any, Some(b"seven".as_slice().into()));
+    soon("the answer", words).await.expect("it can be written");
+    let error = soon("the refusal", counter(&ann).get()).await.expect_err("it is not a counter");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent), "{error}");
+    remove(&ann).await;
 }
 
 async fn cut_off(fixture: &dyn Fixture) {
