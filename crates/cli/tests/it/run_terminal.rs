@@ -164,7 +164,8 @@ fn an_interactive_shell_runs_under_a_lock_with_its_own_jobs() {
     shell.terminal.press(CTRL_Z);
     shell.terminal.expect("Stopped");
     shell.terminal.expect("inner> ");
-    shell.terminal.press("kill %1; read line\n");
+    // A shell that has not seen the job end refuses to exit.
+    shell.terminal.press("kill %1; wait -f %1; read line\n");
     shell.terminal.expect("read line\r\n");
     shell.terminal.press("words\n");
     shell.terminal.expect("inner> ");
