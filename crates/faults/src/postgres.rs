@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use crate::authority::CertificateFiles;
@@ -235,6 +236,24 @@ impl Server {
         self.ask("SELECT pg_promote(false)").await?;
         wait::until(&format!("{} promoted", self.address()), SERVING_WITHIN, async || {
             (self.value("SELECT pg_is_in_recovery()").await.ok()? == "f").then_some(())
+        })
+        .await
+    }
+}
+
+/// Its process that writes the log, which is another one after a recovery.
+const LOG_WRITER: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'";
+
+impl Server {
+    /// Kills the process (SIGKILL) whose number this query finds. The server then ends all others, forgets what they had
+    /// not written, and recovers in place; waits until it serves again.
+    pub async fn kill_process(&self, finding: &str) -> Result<()> {
+        let (writer, found) = (self.value(LOG_WRITER).await?, self.value(finding).await?);
+        let process = found.parse().ok().and_then(Pid::from_raw);
+        let process = process.ok_or_else(|| Error::new(format!("`{found}` is no number of a process")))?;
+        kill_process(process, Signal::KILL).map_err(|error| Error::new(format!("killing {found}: {error}")))?;
+        wait::until(&format!("{} recovered", self.address()), SERVING_WITHIN, async || {
+            (self.value(LOG_WRITER).await.ok()? != writer).then_some(())
         })
         .await
     }

@@ -39,7 +39,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 15] = [
+const PARTS: [(&str, &str); 21] = [
     ("look", include_str!("postgres/sql/part/look.sql")),
     ("view_variables", include_str!("postgres/sql/part/view_variables.sql")),
     ("view", include_str!("postgres/sql/part/view.sql")),
@@ -49,9 +49,15 @@ const PARTS: [(&str, &str); 15] = [
     ("stale_or_gone", include_str!("postgres/sql/part/stale_or_gone.sql")),
     ("broken_and_asked", include_str!("postgres/sql/part/broken_and_asked.sql")),
     ("guard", include_str!("postgres/sql/part/guard.sql")),
+    ("read_committed", include_str!("postgres/sql/part/read_committed.sql")),
+    ("durable", include_str!("postgres/sql/part/durable.sql")),
     ("settled", include_str!("postgres/sql/part/settled.sql")),
+    ("raise_ceiling", include_str!("postgres/sql/part/raise_ceiling.sql")),
     ("is_settled", include_str!("postgres/sql/part/is_settled.sql")),
+    ("is_settled_row", include_str!("postgres/sql/part/is_settled_row.sql")),
     ("is_present", include_str!("postgres/sql/part/is_present.sql")),
+    ("has_start", include_str!("postgres/sql/part/has_start.sql")),
+    ("clock", include_str!("postgres/sql/part/clock.sql")),
     ("mark", "pg_current_xact_id()::xid"),
     ("answer", include_str!("postgres/sql/part/answer.sql")),
     // Names are found only where we mean them. A lock on a row is waited for as long as one holder of ours may need it.
@@ -61,12 +67,16 @@ const PARTS: [(&str, &str); 15] = [
 /// After how many joins the first token of a queue is looked up: as many dead entries of an index each join may pass.
 const JOINS_MAX: usize = 64;
 
+/// How far ahead of the clock tokens are given that are not flushed: a minute of them. A crash wastes as many.
+const CEILING_AHEAD: i64 = 60_000 << 20;
+
 /// Returns all that makes a schema, as one text.
 fn set_up(schema: &str) -> String {
     let own = vec![
         // `Mode::Read`.
         ("mode_read", 1.to_string()),
         ("joins", JOINS_MAX.to_string()),
+        ("ceiling_ahead", CEILING_AHEAD.to_string()),
         ("channel", channel_prefix(schema)),
     ];
     filled(FILES.join("\n"), &PARTS, own, schema)

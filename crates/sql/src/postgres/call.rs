@@ -88,10 +88,11 @@ const COLUMNS_AS_TEXT: &str = "what, ticket, session, number, encode(float8send(
 /// The message that calls a function, as one text.
 pub(super) fn call_as_text(config: &Config, statement: &Statement) -> String {
     let (schema, limits) = (&config.schema, limits(config.session_timeout()));
+    let commit = if config.flushes_joins { "; SET LOCAL lockkeeper.commit = 'sync'" } else { "" };
     let arguments: Vec<_> = statement.arguments.iter().map(literal).collect();
     let function = statement.function;
     format!(
-        "{READ_COMMITTED}; {limits}; SELECT {COLUMNS_AS_TEXT} FROM {schema}.{function}_v1({})",
+        "{READ_COMMITTED}; {limits}{commit}; SELECT {COLUMNS_AS_TEXT} FROM {schema}.{function}_v1({})",
         arguments.join(", ")
     )
 }

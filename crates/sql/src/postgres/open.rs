@@ -57,7 +57,7 @@ pub(crate) async fn connect(
     let opened = begin_at(config, server).await?;
     let client = &opened.client;
     let named = opened.process;
-    let found = PostgresFacts::greet(client, config, named, &settings(config.session_timeout())).await?;
+    let found = PostgresFacts::greet(client, config, named, &settings(config)).await?;
     let is_pooled = found.who.is_behind_pooler(named);
     found.check_server()?;
     if ready_schema(config, client, &found, intent).await? == Schema::Missing {
@@ -170,7 +170,8 @@ async fn drive(
 
 /// The settings of a connection that is ours alone. A server that has lost its client for a session's timeout lets go
 /// of it; a statement ends early enough for the beat after it.
-fn settings(timeout: Duration) -> [(&'static str, String); 9] {
+fn settings(config: &Config) -> [(&'static str, String); 10] {
+    let timeout = config.session_timeout();
     let (statement_ms, lock_ms) = limits_ms(timeout);
     let keepalive_s = (timeout / 4).as_secs().max(1).to_string();
     [
@@ -183,6 +184,7 @@ fn settings(timeout: Duration) -> [(&'static str, String); 9] {
         ("idle_session_timeout", "0".to_owned()),
         ("default_transaction_isolation", "read committed".to_owned()),
         ("jit", "off".to_owned()),
+        ("lockkeeper.commit", if config.flushes_joins { "sync" } else { "async" }.to_owned()),
     ]
 }
 

@@ -9,6 +9,7 @@ mod database;
 mod examining;
 mod greetings;
 mod interruptions;
+mod losses;
 #[path = "../../tests/support/operator.rs"]
 mod operator;
 mod places;

@@ -134,10 +134,10 @@ async fn a_join_over_a_connection_that_is_over_takes_no_place_and_each_gap_in_th
         let slow = server.slow(NUMBER_TAKEN);
         server.plant(&[(NUMBER_TAKEN, &slow)]).await;
         assert_eq!([orphans(&server, false).await, orphans(&server, true).await], [0, 0]);
-        let share = server.either("FOR SHARE", "LOCK IN SHARE MODE");
-        let locked = format!("AND s.epoch = p_epoch {share}");
-        let no_lock = "AND s.epoch = p_epoch";
-        for weaker in server.either(&["AND s.epoch = p_epoch FOR KEY SHARE", no_lock][..], &[no_lock]) {
+        let share = server.either("FOR SHARE OF o", "LOCK IN SHARE MODE");
+        let no_lock = server.either("AND o.epoch = p_epoch", "AND s.epoch = p_epoch");
+        let locked = format!("{no_lock} {share}");
+        for weaker in server.either(&["AND o.epoch = p_epoch FOR KEY SHARE OF o", no_lock][..], &[no_lock]) {
             server.plant(&[(NUMBER_TAKEN, &slow), (&locked, weaker)]).await;
             assert!(is_seen(async || orphans(&server, false).await == 1).await, "{weaker}");
         }

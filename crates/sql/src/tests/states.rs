@@ -10,8 +10,19 @@ use super::server::{Kind, Need, Server, can_run, each, each_with, server_with};
 use crate::statement::{AnswerRow, Argument, RowKind};
 
 /// How long a state is waited for at most, and where nothing can be lost.
-const LONGEST: Option<i64> = Some(60_000);
+pub(super) const LONGEST: Option<i64> = Some(60_000);
 const BRIEF: Option<i64> = Some(5_000);
+
+/// Whether a row of PostgreSQL's says that its state is settled, and whether there is such a row.
+const SETTLED_ROW: &str = concat!(
+    "s.is_settled AND s.started = pg_postmaster_start_time() AND s.mark = s.xmin\n      AND ",
+    "(s.token_ceiling = 0 OR EXISTS (SELECT FROM lockkeeper.start t WHERE t.started = s.started))"
+);
+const SETTLED: &str = concat!(
+    "EXISTS (SELECT FROM lockkeeper.state s WHERE ",
+    "s.is_settled AND s.started = pg_postmaster_start_time() AND s.mark = s.xmin\n      AND ",
+    "(s.token_ceiling = 0 OR EXISTS (SELECT FROM lockkeeper.start t WHERE t.started = s.started)))"
+);
 
 impl Client {
     /// Greets a server; returns the word, how long the state is to be waited for, and its name.
@@ -21,7 +32,7 @@ impl Client {
         (text.expect("a word"), timeout_ms, ask.expect("its name"))
     }
 
-    async fn greet(&self) -> (String, Option<i64>, String) {
+    pub(super) async fn greet(&self) -> (String, Option<i64>, String) {
         self.greet_as(&self.greeting.instance).await
     }
 
@@ -36,8 +47,13 @@ impl Client {
 }
 
 impl Server {
+    /// Has it write what was committed without that.
+    async fn flush(&self) {
+        self.ask(self.either("CHECKPOINT", "DO 0")).await.expect("the operator's right");
+    }
+
     /// Over a new connection, how long the state is to be waited for; then it is settled.
-    async fn wait_ms(&self) -> Option<i64> {
+    pub(super) async fn wait_ms(&self) -> Option<i64> {
         let client = self.connect(1).await;
         let (word, wait_ms, state) = client.greet().await;
         assert_eq!(word, "unsettled");
@@ -46,21 +62,13 @@ impl Server {
     }
 
     /// Leaves out what keeps statements from granting locks in a state that is not settled.
-    async fn plant_grants(&self) {
-        let (until_settled, raise) = self.either(
-            (
-                "IF NOT EXISTS (SELECT FROM lockkeeper.state s WHERE s.is_settled \
-                 AND s.started = pg_postmaster_start_time() AND s.mark = s.xmin) THEN\n    ",
-                "RAISE",
-            ),
-            (
-                "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) \
-                 THEN\n    ",
-                "SIGNAL",
-            ),
-        );
-        let never = format!("IF false THEN\n    {raise}");
-        self.plant(&[(&format!("{until_settled}{raise}"), &never)]).await;
+    pub(super) async fn plant_grants(&self) {
+        let (refusals, joins) = (format!("IF NOT {SETTLED} THEN\n    RAISE"), format!("WHERE {SETTLED_ROW} AND o.id"));
+        let run = "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) \
+                   THEN\n    SIGNAL";
+        let postgres = [(&*refusals, "IF false THEN\n    RAISE"), (&*joins, "WHERE o.id")];
+        let mariadb = [(run, "IF false THEN\n    SIGNAL")];
+        self.plant(self.either(&postgres[..], &mariadb[..])).await;
     }
 }
 
@@ -175,6 +183,7 @@ async fn is_granted_unseen(server: &mut Server, pooler: Option<&PgBouncer>, sess
     let url = pooler.map_or_else(|| server.url(), |pooler| pooler.url("postgres"));
     let client = Client::open(&url, session).await;
     client.join("door", 10 * session).await;
+    server.flush().await;
     server.crash().await;
     let mut refused = 0;
     for (function, arguments) in [

@@ -23,19 +23,20 @@ fn a_url_without_settings_has_the_defaults() {
         assert_eq!((config.dialect, &config.servers[..]), (dialect, &[server("h1", port)][..]));
         assert_eq!((config.user, config.password, config.database), (None, None, None));
         assert_eq!(config.schema, SCHEMA_DEFAULT);
-        assert!(config.sets_up && !config.only_looks && !config.is_only_node);
+        assert!(config.sets_up && !config.only_looks && !config.is_only_node && !config.flushes_joins);
     }
 }
 
 #[test]
 fn every_setting_is_read() {
-    let url = "postgres://ann:s%3Acret@h1:1,[::1]:2/app?schema=locks_2&session_timeout=2500ms&setup=never&wake=look";
+    let url = "postgres://ann:s%3Acret@h1:1,[::1]:2/app?schema=locks_2&session_timeout=2500ms&setup=never&wake=look\
+               &commit=sync";
     let config = config(url).unwrap();
     assert_eq!(config.servers, [server("h1", 1), server("::1", 2)]);
     assert_eq!((config.schema.as_str(), config.session_timeout), ("locks_2", Duration::from_millis(2_500)));
     assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("ann"), Some("s:cret")));
     assert_eq!(config.database.as_deref(), Some("app"));
-    assert!(!config.sets_up && config.only_looks);
+    assert!(!config.sets_up && config.only_looks && config.flushes_joins);
     assert!(!format!("{config:?}").contains("cret"));
 }
 

@@ -9,8 +9,11 @@ DECLARE
   p_tickets uuid[] := p_roll;
 BEGIN
   {guard}
+  {raise_ceiling}
   -- A beat that a crash undoes lets the others wait longer, not shorter.
-  PERFORM set_config('synchronous_commit', 'off', true);
+  IF NOT FOUND THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
   UPDATE {schema}.session s SET beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat < p_beat;
   what := 0;
   IF NOT FOUND THEN

@@ -20,15 +20,20 @@ DECLARE
   v_next double precision;
   v_next_last bigint;
   v_first_place double precision;
+  v_floor bigint;
+  v_ceiling bigint;
+  v_is_watched boolean;
   {view_variables}
 BEGIN
-  {guard}
-  {settled}
+  {read_committed}
   -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
-  SELECT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets)) INTO v_is_resent
-    FROM {schema}.session s WHERE s.id = p_session AND s.epoch = p_epoch FOR SHARE;
+  SELECT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets)), s.token_floor, s.token_ceiling
+    INTO v_is_resent, v_floor, v_ceiling
+    FROM {schema}.session o, {schema}.state s
+    WHERE {is_settled_row} AND o.id = p_session AND o.epoch = p_epoch FOR SHARE OF o;
   what := 0;
   IF NOT FOUND THEN
+    {settled}
     {stale_or_gone}
   END IF;
   FOR v_at IN 0 .. v_count - 1 LOOP
@@ -72,7 +77,7 @@ BEGIN
   ELSE
     -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it.
     INSERT INTO {schema}.queue AS q (name, part, last, modes)
-      VALUES (p_name, v_part, ((date_part('epoch', clock_timestamp()) * 1000)::bigint << 20) + v_count, v_asked)
+      VALUES (p_name, v_part, greatest({clock}, v_floor) + v_count, v_asked)
       ON CONFLICT (name, part) DO UPDATE
         SET last = greatest(q.last + v_count, excluded.last), modes = q.modes | excluded.modes, joins = q.joins + 1
       RETURNING q.last, q.modes, q.head, q.joins, q.xmax = 0 INTO v_last, v_modes, v_head, v_joins, v_is_new;
@@ -106,6 +111,12 @@ BEGIN
     SELECT c.token, c.place, c.ticket, c.mode INTO v_token, v_place, v_ticket, v_mode
       FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets) ORDER BY c.token, c.place, c.ticket LIMIT 1;
   ELSE
+    -- One that is lost in a crash is not granted again before its holder has given it up (`greet`), and its token never.
+    IF p_kept OR v_last >= v_ceiling OR current_setting('lockkeeper.commit', true) = 'sync' THEN
+      {durable}
+    ELSE
+      text := set_config('synchronous_commit', 'off', true);
+    END IF;
     v_records := string_to_array(p_records, E'\n');
     what := {what_stored};
     text := NULL;
@@ -122,7 +133,12 @@ BEGIN
       INSERT INTO {schema}.contender (ticket, name, part, token, place, mode, session, record) VALUES
         (join_v1.ticket, p_name, v_part, join_v1.number, join_v1.place, join_v1.mode,
          CASE WHEN p_kept THEN NULL ELSE p_session END,
-         v_records[CASE WHEN cardinality(v_records) = 1 THEN 1 ELSE v_at END]);
+         v_records[CASE WHEN cardinality(v_records) = 1 THEN 1 ELSE v_at END])
+        -- None of this statement is seen by it.
+        RETURNING NOT EXISTS (SELECT FROM {schema}.contender c
+            WHERE c.name = p_name AND c.part = v_part AND c.token >= v_head),
+          EXISTS (SELECT FROM {schema}.watch w WHERE w.name = p_name AND w.part = v_part)
+        INTO v_is_alone, v_is_watched;
       RETURN NEXT;
       IF v_at = 1 THEN
         v_first_place := place;
@@ -138,7 +154,7 @@ BEGIN
     v_place := v_first_place;
     v_ticket := p_tickets[1];
     v_mode := get_byte(p_modes, 0);
-    IF EXISTS (SELECT FROM {schema}.watch w WHERE w.name = p_name AND w.part = v_part) THEN
+    IF v_is_watched THEN
       PERFORM {schema}.tell_watchers_v1(p_name, v_part);
     END IF;
   END IF;
@@ -154,17 +170,18 @@ DECLARE
   v_owner uuid;
 BEGIN
   {guard}
-  PERFORM set_config('lockkeeper.own', p_session::text, true);
+  -- An assignment: a statement would take four times as long.
+  text := set_config('lockkeeper.own', p_session::text, true);
   PERFORM FROM {schema}.queue q WHERE q.name = p_name AND q.part = p_part::smallint FOR UPDATE;
   DELETE FROM {schema}.contender c WHERE c.ticket = p_ticket AND (c.session = p_session OR c.session IS NULL)
     RETURNING c.session INTO v_owner;
   what := 0;
   IF FOUND THEN
-    text := 'left';
     -- One that a crash undoes is removed by `resume`, or with its session. One without a session would stay.
     IF v_owner IS NOT NULL THEN
-      PERFORM set_config('synchronous_commit', 'off', true);
+      text := set_config('synchronous_commit', 'off', true);
     END IF;
+    text := 'left';
   ELSE
     DELETE FROM {schema}.broken b WHERE b.ticket = p_ticket AND b.session = p_session;
     IF FOUND THEN

@@ -13,7 +13,8 @@ CREATE TABLE IF NOT EXISTS {schema}.meta (
 -- One row: the state of the data that is served. Each start of the server begins another one, `id`. It is not settled
 -- until a client has waited for `wait_ms`; until then no lock is granted. `started` is the start that it was told of,
 -- and `mark` the transaction that wrote the row, so that a row from a dump is known. No session may be opened with a
--- timeout above `timeout_max_ms`.
+-- timeout above `timeout_max_ms`. A token from `token_ceiling` on is flushed before it is given; that is always ahead of
+-- the clock. One below it may be lost in a crash, and then the next state gives out none below `token_floor`.
 CREATE TABLE IF NOT EXISTS {schema}.state (
   one smallint PRIMARY KEY DEFAULT 1 CHECK (one = 1),
   id uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -24,9 +25,11 @@ CREATE TABLE IF NOT EXISTS {schema}.state (
   wait_ms bigint NOT NULL DEFAULT 0,
   timeout_max_ms bigint NOT NULL
 );
+ALTER TABLE {schema}.state ADD COLUMN IF NOT EXISTS token_floor bigint NOT NULL DEFAULT 0,
+  ADD COLUMN IF NOT EXISTS token_ceiling bigint NOT NULL DEFAULT 0;
 
 -- The start of the server that was told last. The table is not logged: it is empty after a start that follows no clean
--- end, after a promotion, and in a copy of a server that ran.
+-- end, after a process of the server was killed, after a promotion, and in a copy of a server that ran.
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.start (started timestamptz PRIMARY KEY);
 
 -- Half of each page is left free here and in `queue`: a row that changes then stays on its page, and its indexes as

@@ -13,14 +13,14 @@ CREATE OR REPLACE FUNCTION {schema}.greet_v1(p_instance text) RETURNS {answer} A
 BEGIN
   {guard}
   IF p_instance IS NOT NULL
-    AND NOT EXISTS (SELECT FROM {schema}.state s WHERE s.instance = p_instance AND {is_present})
+    AND NOT EXISTS (SELECT FROM {schema}.state s WHERE s.instance = p_instance AND {is_present} AND {has_start})
   THEN
     UPDATE {schema}.state s SET
         id = gen_random_uuid(), instance = p_instance, started = pg_postmaster_start_time(), mark = {mark},
-        is_settled = s.instance IS NULL,
+        is_settled = s.instance IS NULL, token_floor = greatest(s.token_floor, s.token_ceiling),
         wait_ms = CASE
           WHEN s.instance <> p_instance OR s.mark <> s.xmin
-            OR NOT EXISTS (SELECT FROM {schema}.start t WHERE t.started = s.started) THEN s.timeout_max_ms
+            OR NOT {has_start} THEN s.timeout_max_ms
           WHEN s.is_settled THEN least({brief_ms}, s.timeout_max_ms)
           ELSE s.wait_ms END
       WHERE s.instance IS DISTINCT FROM p_instance OR ({is_present}) IS NOT TRUE;
@@ -95,6 +95,7 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
+  {raise_ceiling}
   INSERT INTO {schema}.session (id, epoch, beat, timeout_ms, owner) VALUES (p_session, 1, 1, p_timeout_ms, p_owner)
     ON CONFLICT (id) DO NOTHING;
   IF p_sweeps THEN

@@ -29,9 +29,8 @@ END $$;
 CREATE OR REPLACE FUNCTION {schema}.tell_departure_v1() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER {settings} AS $$
 DECLARE
-  behind record;
+  behind record := OLD;
 BEGIN
-  SELECT OLD.token, OLD.place, OLD.ticket INTO behind;
   LOOP
     -- One by one: a search for all of them would be planned for all, and sort them.
     SELECT c.token, c.place, c.ticket, c.session, c.mode, s.listening INTO behind

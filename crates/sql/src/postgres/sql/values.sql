@@ -56,7 +56,7 @@ BEGIN
     END IF;
   END IF;
   INSERT INTO {schema}.queue AS q (name, part, last)
-    VALUES (p_name, p_part, ((date_part('epoch', clock_timestamp()) * 1000)::bigint << 20) + p_count)
+    VALUES (p_name, p_part, {clock} + p_count)
     ON CONFLICT (name, part) DO UPDATE SET last = greatest(q.last + p_count, excluded.last);
   UPDATE {schema}.queue q SET last = m.floor + p_count FROM {schema}.meta m
     WHERE q.name = p_name AND q.part = p_part AND q.last < m.floor + p_count;

@@ -1,1 +1,1 @@
-EXISTS (SELECT FROM {schema}.state s WHERE s.is_settled AND {is_present})
+EXISTS (SELECT FROM {schema}.state s WHERE {is_settled_row})

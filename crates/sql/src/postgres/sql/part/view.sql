@@ -1,4 +1,8 @@
-IF p_whole THEN
+IF v_is_alone AND NOT v_has_behind THEN
+    -- The place alone, which the answer has named last.
+    what := {what_contender};
+    RETURN NEXT;
+  ELSIF p_whole THEN
     RETURN QUERY
       SELECT {what_contender}::smallint, c.ticket, NULL::uuid, c.token, c.place, c.mode,
         NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea

@@ -5,6 +5,7 @@ v_token bigint;
   v_modes integer;
   v_head bigint;
   v_has_behind boolean;
+  v_is_alone boolean := false;
   v_shown bigint;
   v_omitted bigint;
   v_near integer;

@@ -1,0 +1,1 @@
+EXISTS (SELECT FROM {schema}.start t WHERE t.started = s.started)
