@@ -80,8 +80,8 @@ pub enum LossReason {
     Broken,
     /// This process closed the session.
     Closed,
-    /// Our queue was removed or replaced with all of its contenders. A waiter takes a place in the queue that has the
-    /// name now.
+    /// Our queue was removed or replaced with all of its contenders, or the service has lost some. A waiter takes a
+    /// place in the queue that has the name now.
     Displaced,
     /// The service ended the session.
     Expired,
@@ -128,7 +128,7 @@ impl fmt::Display for LossReason {
         formatter.write_str(match self {
             Self::Broken => "an operator broke the lock",
             Self::Closed => "the session was closed",
-            Self::Displaced => "its queue was removed",
+            Self::Displaced => "its queue was removed, or the service has lost it",
             Self::Expired => "the service ended the session",
             Self::Lapsed => "the session could not be proven alive in time",
             Self::MaxHold => "its time limit was reached",

@@ -245,8 +245,8 @@ impl Server {
 const LOG_WRITER: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'";
 
 impl Server {
-    /// Kills the process (SIGKILL) whose number this query finds. The server then ends all others, forgets what they had
-    /// not written, and recovers in place; waits until it serves again.
+    /// Kills the process (SIGKILL) whose number this query finds. The server then ends all others, forgets what they
+    /// had not written, and recovers in place; waits until it serves again.
     pub async fn kill_process(&self, finding: &str) -> Result<()> {
         let (writer, found) = (self.value(LOG_WRITER).await?, self.value(finding).await?);
         let process = found.parse().ok().and_then(Pid::from_raw);

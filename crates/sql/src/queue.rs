@@ -129,7 +129,7 @@ impl Service for Sql {
                     "left" => Left::Removed,
                     "broken" => Left::Gone(LossReason::Broken),
                     "gone" => Left::Gone(LossReason::Expired),
-                    _ => Left::Gone(LossReason::Removed),
+                    _ => Left::Gone(core.reason_of_absence(ticket)),
                 })
             },
         )

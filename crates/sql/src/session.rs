@@ -11,12 +11,14 @@ mod serving;
 mod settling;
 mod waits;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{BoxFuture, LossReason, Ticket};
 use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, OwnContenders, late};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::look::SqlLink;
@@ -41,6 +43,9 @@ pub(crate) struct Core {
     pub(crate) life: Arc<Life<SqlLink>>,
     last_beat: AtomicI64,
     pub(crate) contenders: OwnContenders,
+    /// The contenders that another state of the data lacks, until they are asked after. Those that stood then are their
+    /// limit.
+    displaced: Mutex<BTreeSet<Ticket>>,
     pub(crate) waits: Waits,
 }
 
@@ -64,7 +69,13 @@ impl Core {
             life: Arc::new(Life::new(clock, runtime, beginning)),
             last_beat: AtomicI64::new(FIRST_BEAT),
             contenders: OwnContenders::default(),
+            displaced: Mutex::default(),
         }
+    }
+
+    /// Why a contender of ours is gone that the data do not know.
+    pub(crate) fn reason_of_absence(&self, ticket: Ticket) -> LossReason {
+        if self.displaced.lock().remove(&ticket) { LossReason::Displaced } else { LossReason::Removed }
     }
 
     /// Notes that a beat was answered that was sent at this moment.

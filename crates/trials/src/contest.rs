@@ -179,8 +179,7 @@ impl Holder {
         let (nanos, reason) = match words[..] {
             ["released", nanos] => (nanos, None),
             ["lost", nanos, reason] => {
-                let reasons = [LossReason::Lapsed, LossReason::Expired, LossReason::Removed];
-                let known = reasons.into_iter().find(|known| format!("{known:?}") == reason);
+                let known = LossReason::ALL.into_iter().find(|known| format!("{known:?}") == reason);
                 (nanos, Some(known.unwrap_or_else(|| panic!("{line}"))))
             }
             _ => panic!("`{line}` instead of its end"),

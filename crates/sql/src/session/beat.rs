@@ -129,6 +129,9 @@ pub(super) async fn restore(
     };
     settling::miss_contenders(core, &link, &rows, &missing).await?;
     note_ours(core, &rows);
+    if unsettled.is_some() {
+        core.displaced.lock().extend(&missing);
+    }
     core.contenders.tell_missing(missing);
     Ok(TakenConnection { link, hints, unsettled, proven_at })
 }

@@ -114,6 +114,14 @@ impl Pooler {
 }
 
 impl Server {
+    /// Kills the process of a client's connection, and waits until the server has recovered.
+    pub(crate) async fn lose_process(&self) {
+        let Self::Postgres(server) = self else { unreachable!("the other has one process") };
+        let finding =
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'lockkeeper' ORDER BY random() LIMIT 1";
+        server.kill_process(finding).await.expect("it recovers");
+    }
+
     pub(crate) fn pause(&mut self) -> lockkeeper_faults::Result<()> {
         either!(self, server => server.pause())
     }

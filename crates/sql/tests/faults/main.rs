@@ -91,6 +91,12 @@ const TESTS: [Test; 15] = [
     ("nothing_is_lost_or_left_when_statements_are_interrupted", Kind::availability, interruptions::play),
 ];
 
+/// MariaDB has one process alone.
+const OF_POSTGRES: [Test; 1] =
+    [("no_two_hold_when_a_process_of_the_server_is_killed", Kind::availability, |kind, random| {
+        servers::play(kind, Harm::Recovered, random)
+    })];
+
 fn main() -> ExitCode {
     // The URL says which kind it is of.
     if let Some(code) = Kind::Postgres.service().play() {
@@ -98,11 +104,11 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
-    let trials = [("postgres", Kind::Postgres), ("mariadb", Kind::Mariadb)].into_iter().flat_map(|(name, kind)| {
-        TESTS.into_iter().map(move |test| {
-            let name = format!("{name}::{}", test.0);
-            Trial::test(name.clone(), move || played(&name, kind, test))
-        })
+    let of_both = [Kind::Postgres, Kind::Mariadb].into_iter().flat_map(|kind| TESTS.map(|test| (kind, test)));
+    let all = of_both.chain(OF_POSTGRES.map(|test| (Kind::Postgres, test)));
+    let trials = all.map(|(kind, test)| {
+        let name = format!("{}::{}", format!("{kind:?}").to_lowercase(), test.0);
+        Trial::test(name.clone(), move || played(&name, kind, test))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }

@@ -1,5 +1,5 @@
-//! A server that is killed, stands still, or whose clock jumps, under three holders: one that goes on, one that is cut
-//! off at the same moment, and one that is killed then.
+//! A server that is killed, or one of its processes, that stands still, or whose clock jumps, under three holders: one
+//! that goes on, one that is cut off at the same moment, and one that is killed then.
 
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ const DOWN_MAX_MS: u64 = 300;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Harm {
     Restarted,
+    /// One of its processes was killed, and it recovered in place: PostgreSQL alone does that.
+    Recovered,
     StoodStill,
     Forward,
     Back,
@@ -41,14 +43,14 @@ pub(crate) enum Harm {
 impl Harm {
     const fn rounds(self) -> u32 {
         match self {
-            Self::Restarted => 20,
+            Self::Restarted | Self::Recovered => 20,
             Self::StoodStill | Self::Forward | Self::Back => 10,
         }
     }
 
     const fn need(self) -> Need {
         match self {
-            Self::Restarted => Need::Durability,
+            Self::Restarted | Self::Recovered => Need::Durability,
             Self::StoodStill => Need::Nothing,
             Self::Forward | Self::Back => Need::Clock,
         }
@@ -61,6 +63,7 @@ impl Harm {
                 tokio::time::sleep(Duration::from_millis(random.below(DOWN_MAX_MS))).await;
                 server.start_again().await;
             }
+            Self::Recovered => server.lose_process().await,
             Self::StoodStill => {
                 server.pause().expect("it runs");
                 tokio::time::sleep(STANDSTILL).await;
