@@ -11,6 +11,10 @@ use crate::connection;
 /// The common beginning of scripts, as far as they need it.
 const COMMON: &str = include_str!("script/common.lua");
 
+/// The line behind which a script goes on where it seldom comes to. What of the common beginning is needed only there,
+/// stands there too: a server makes all of a script's functions anew for each call.
+const REST: &str = "-- The rest.\n";
+
 /// The next part where the first contender of a lock takes a plain lock too.
 const SETNX: &str = include_str!("script/setnx.lua");
 
@@ -65,7 +69,12 @@ fn all(naming: KeyScheme) -> Vec<connection::LoadedScript> {
 
 fn text(naming: KeyScheme, body: &str) -> String {
     match naming {
-        KeyScheme::Ours => joined(COMMON, body),
+        KeyScheme::Ours => {
+            let (first, rest) = body.split_once(REST).unwrap_or((body, ""));
+            let first = joined(COMMON, first);
+            let left: String = parts(COMMON).into_iter().filter(|part| !first.contains(part)).collect();
+            format!("{first}{}", joined(&left, rest))
+        }
         KeyScheme::Setnx => joined(COMMON, &format!("{SETNX}\n{body}")),
     }
 }

@@ -99,6 +99,9 @@ end
 -- What a renewal finds to be lost: part, name and member of each.
 local lost = {}
 
+-- Whether the only contender of a lock has to take a plain lock too.
+local takes_plain = false
+
 local function renew(sid, timeout)
   redis.call('ZADD', sessions, whole(vt + timeout), sid)
 end
@@ -183,9 +186,11 @@ local function remove_session(sid, entries_max)
   return #entries, true
 end
 
+local function has_dead() return redis.call('ZCOUNT', sessions, '-inf', whole(vt)) > 0 end
+
 -- Removes what dead sessions have left; returns 1 if some of it is left.
 local function remove_the_dead()
-  if redis.call('ZCOUNT', sessions, '-inf', whole(vt)) == 0 then return 0 end
+  if not has_dead() then return 0 end
   local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', vt, 'LIMIT', 0, BURIED_SESSIONS_MAX)
   local left = REMOVED_ENTRIES_MAX
   for _, sid in ipairs(dead) do

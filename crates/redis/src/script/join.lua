@@ -6,8 +6,6 @@
 local sid, part, name = ARGV[1], ARGV[4], ARGV[5]
 local FIRST, FIELDS = 8, 5
 local timeout = tonumber(ARGV[3])
--- What has one entry, and that at the tail, need not be looked at as a whole before it is stored.
-local is_simple = #ARGV < FIRST + FIELDS and ARGV[FIRST + 2] == ''
 local function refuse(why)
   keep_clock()
   return { why }
@@ -15,11 +13,45 @@ end
 local lives, ends = is_alive(sid)
 if not lives then return refuse('gone') end
 if redis.call('HGET', session_key(sid), 'ep') ~= ARGV[2] then return refuse('stale') end
-known[sid] = true
 
-local members = {}
+local has_one = #ARGV < FIRST + FIELDS
+
+-- Stores the entry at this place of ARGV with a grant and a number; returns its member, or nil if its ticket is stored.
+local function store(at, grant, number)
+  local mode, ticket, owner = ARGV[at], ARGV[at + 1], ARGV[at + 3] == 's' and sid or '-'
+  local score = whole(grant)
+  local member = string.format('%014x.%03x:%s:%s:%s', grant, number, mode, ticket, owner)
+  local record = record_text(owner, part, name, member, '', ARGV[at + 4])
+  if not redis.call('SET', contender_key(ticket), record, 'NX') then return nil end
+  if has_one and queues_in_use(name) == 0 then alone = member end
+  redis.call('ZADD', queue_key(part, name, mode), score, member)
+  if owner == sid then redis.call('ZADD', entries_key(sid), score, entry_text(part, name, member)) end
+  redis.call('ZADD', names, 0, ARGV[6])
+  known[member] = true
+  return member
+end
+
+local function keep_all()
+  keep_clock_and_token()
+  if ends ~= vt + timeout then renew(sid, timeout) end
+end
+
+-- One entry at the tail needs no look at it before it is stored; and if it is the only contender of its lock, that is all.
+local only
+if has_one and ARGV[FIRST + 2] == '' then
+  only = store(FIRST, next_token(), 0)
+  if only then
+    keep_all()
+    if alone and not takes_plain and not (has_gone_on and has_dead()) then
+      return 'ok ' .. alone .. ' ' .. whole(guard)
+    end
+  end
+end
+-- The rest.
+known[sid] = true
+local members = { only }
 local was_taken = false
-for at = FIRST, is_simple and 0 or #ARGV, FIELDS do
+for at = FIRST, only and 0 or #ARGV, FIELDS do
   if redis.call('EXISTS', contender_key(ARGV[at + 1])) == 1 then was_taken = true end
 end
 
@@ -55,33 +87,21 @@ local function take_places()
     end
   end
   for at = FIRST, #ARGV, FIELDS do
-    local mode, ticket, lifetime = ARGV[at], ARGV[at + 1], ARGV[at + 3]
-    local owner = lifetime == 's' and sid or '-'
     local rank = ranks[at] or { next_token(), 0 }
-    local score = whole(rank[1])
-    local member = string.format('%014x.%03x:%s:%s:%s', rank[1], rank[2], mode, ticket, owner)
-    local record = record_text(owner, part, name, member, '', ARGV[at + 4])
-    if not redis.call('SET', contender_key(ticket), record, 'NX') then return 'taken' end
-    if is_simple and queues_in_use(name) == 0 then alone = member end
-    redis.call('ZADD', queue_key(part, name, mode), score, member)
-    if lifetime == 's' then redis.call('ZADD', entries_key(sid), score, entry_text(part, name, member)) end
-    members[#members + 1] = member
-    known[member] = true
+    members[#members + 1] = store(at, rank[1], rank[2])
   end
-  redis.call('ZADD', names, 0, ARGV[6])
 end
 
-local refusal = was_taken and 'taken' or take_places()
-if refusal == 'taken' then
+if was_taken then
   for at = FIRST, #ARGV, FIELDS do
     local found = read_record(redis.call('GET', contender_key(ARGV[at + 1])))
     members[#members + 1] = found and found.member or ''
   end
-elseif refusal then
-  return refuse(refusal)
+elseif not only then
+  local refusal = take_places()
+  if refusal then return refuse(refusal) end
 end
-keep_clock_and_token()
-if ends ~= vt + timeout then renew(sid, timeout) end
+if not only then keep_all() end
 if has_gone_on then remove_the_dead() end
 local shown = view(part, name, members[1], ARGV[7] == 'whole')
 -- A list takes the server as long as three more commands.

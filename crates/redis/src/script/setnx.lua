@@ -2,6 +2,8 @@
 -- others take by `SET key random NX PX`. The value is the key of the contender's record. What is here comes between the
 -- common beginning and a script, and extends functions of the former.
 
+takes_plain = true
+
 -- Locks' names are percent-encoded where they are part of our keys. One that is too long for that ends with its digest, and
 -- is found in the list of names while it has a contender; else nil.
 local DIGESTED = 153
