@@ -125,7 +125,8 @@ impl ClientLock {
         Ok(Self { client, path })
     }
 
-    pub(crate) async fn lock_and_release(&self) -> Outcome<()> {
+    /// Its node is deleted behind the drop: no caller can wait for that.
+    pub(crate) async fn lock_and_drop(&self) -> Outcome<()> {
         let prefix = LockPrefix::new_curator(self.path, "lock-")?;
         let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(ANCESTORS)?;
         drop(self.client.lock(prefix, b"", options).await?);

@@ -53,14 +53,12 @@ fn turns(effort: Effort) -> [usize; 2] {
 
 async fn beside_others(ours: &Mutex, ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
     let mut bare = BareLock::open(ground.address(), "/bench-bare").await?;
-    let client = ClientLock::open(&ground.connect(), "/bench/zookeeper-client").await?;
     let calls = bench.effort.calls(CALLS);
     let compared = bench
         .turns
-        .compare::<4>(turns(bench.effort), async |number| match number {
+        .compare::<3>(turns(bench.effort), async |number| match number {
             0 => ours::alone(ours, calls).await,
             1 => timed(calls, async || Ok(bare.lock_and_release().await?)).await,
-            2 => timed(calls, async || client.lock_and_release().await).await,
             _ => match &mut ground.curator {
                 Some(peer) => Ok(Calls::of(peer.time_alone("/bench/curator", calls, Duration::ZERO).await?)),
                 None => Ok(Calls::of([])),
@@ -68,9 +66,9 @@ async fn beside_others(ours: &Mutex, ground: &mut Ground, bench: &mut Bench) -> 
         })
         .await?;
     let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
-    shelf.compared(&["bare", "client", "curator"], &compared);
+    shelf.compared(&["bare", "curator"], &compared);
     if ground.name == APACHE {
-        let names = ["lockkeeper", "bare socket", "zookeeper-client", "Curator"];
+        let names = ["lockkeeper", "bare socket", "Curator"];
         shelf.latencies(Plot::LatencyZooKeeper, names, &compared);
     }
     Ok(())
@@ -94,28 +92,36 @@ async fn count_requests(strict: &Mutex, local: &Mutex, ground: &Ground, bench: &
 }
 
 /// What the caller waits for, which is the lock and the drop, once with other work behind each and once in a tight
-/// loop. The same pause follows each pair of Curator's; it is in no figure.
+/// loop. The crate `zookeeper-client` has no other release. The same pause follows each pair of Curator's; it is in no
+/// figure.
 async fn released_by_drop(ours: &Mutex, ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
     let (name, effort) = (ground.name, bench.effort);
+    let client = ClientLock::open(&ground.connect(), "/bench/zookeeper-client").await?;
     let Some(curator) = &mut ground.curator else { return Ok(()) };
     let tight = (effort.calls(CALLS), effort.turns(TURNS[1]), Duration::ZERO);
     let working = (effort.calls(DROPPED_CALLS), effort.turns(DROPPED_TURNS), WORK);
-    for (id, (calls, counted, work)) in [("drop", working), ("drop-tight", tight)] {
-        let compared = bench.turns.compare::<2>([1, counted], async |number| match number {
-            0 => dropped(ours, calls, work).await,
-            _ => Ok(Calls::of(curator.time_alone("/bench/curator", calls, work).await?)),
+    for (ids, (calls, counted, work)) in [(["drop", "drop-client"], working), (["drop-tight", "client"], tight)] {
+        let compared = bench.turns.compare::<3>([1, counted], async |number| match number {
+            0 => dropped(calls, work, async || lock_and_drop(ours).await).await,
+            1 => Ok(Calls::of(curator.time_alone("/bench/curator", calls, work).await?)),
+            _ => dropped(calls, work, async || client.lock_and_drop().await).await,
         });
         let compared = compared.await?;
-        bench.shelf(Group::ZooKeeper, name).compared(&[id], &compared);
+        bench.shelf(Group::ZooKeeper, name).compared(&ids, &compared);
     }
     Ok(())
 }
 
-async fn dropped(mutex: &Mutex, count: u32, work: Duration) -> Outcome<Calls> {
+async fn lock_and_drop(mutex: &Mutex) -> Outcome<()> {
+    drop(mutex.lock().await?);
+    Ok(())
+}
+
+async fn dropped(count: u32, work: Duration, lock_and_drop: impl AsyncFn() -> Outcome<()>) -> Outcome<Calls> {
     let mut times = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let watch = Stopwatch::start();
-        drop(mutex.lock().await?);
+        lock_and_drop().await?;
         times.push(watch.elapsed());
         if !work.is_zero() {
             sleep(work).await;
