@@ -67,7 +67,7 @@ impl Server {
         let run = "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) \
                    THEN\n    SIGNAL";
         let postgres = [(&*refusals, "IF false THEN\n    RAISE"), (&*joins, "WHERE o.id")];
-        let mariadb = [(run, "IF false THEN\n    SIGNAL")];
+        let mariadb = [(run, "IF false THEN\n    SIGNAL"), ("v_epoch IS NULL OR NOT v_is_settled", "v_epoch IS NULL")];
         self.plant(self.either(&postgres[..], &mariadb[..])).await;
     }
 }

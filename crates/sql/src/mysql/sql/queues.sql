@@ -12,6 +12,7 @@ answer: BEGIN
   DECLARE v_at bigint DEFAULT 0;
   DECLARE v_asked int DEFAULT 0;
   DECLARE v_epoch bigint;
+  DECLARE v_is_settled boolean;
   DECLARE v_is_resent boolean DEFAULT FALSE;
   DECLARE v_last bigint;
   DECLARE v_step double DEFAULT 0;
@@ -22,11 +23,15 @@ answer: BEGIN
   DECLARE v_doors bigint;
   {view_variables}
   {begin}
-  {settled}
   -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
-  {session_stands}
+  SELECT s.epoch, {is_settled}, EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.ticket = p_tickets)
+    INTO v_epoch, v_is_settled, v_is_resent
+    FROM {schema}.session s WHERE s.id = p_session AND s.epoch = p_epoch LOCK IN SHARE MODE;
+  IF v_epoch IS NULL OR NOT v_is_settled THEN
+    {settled}
+    {stale_or_gone}
+  END IF;
   IF v_count = 1 THEN
-    SET v_is_resent = EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.ticket = p_tickets);
     SET v_asked = 1 << ASCII(p_modes);
   ELSE
     SET v_is_resent = EXISTS
