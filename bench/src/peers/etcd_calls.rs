@@ -21,8 +21,14 @@ use crate::load::Outcome;
 use proto::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
     LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, OpRequest as Operation, PutRequest, RangeRequest,
-    RequestOp, SortOrder, SortTarget, TargetUnion, TxnRequest, TxnResponse,
+    RequestOp, TargetUnion, TxnRequest, TxnResponse,
 };
+
+/// etcd's number for the order in which the first key is the least.
+const ASCENDING: i32 = 1;
+
+/// Its number for the order of the keys' creation.
+const BY_CREATION: i32 = 2;
 
 /// The time of a lease, in seconds: that of `etcdctl lock`.
 const TTL: i64 = 60;
@@ -69,8 +75,8 @@ impl EtcdCalls {
             key: format!("{name}/").into_bytes(),
             range_end: format!("{name}0").into_bytes(),
             limit: 1,
-            sort_order: SortOrder::Ascend.into(),
-            sort_target: SortTarget::Create.into(),
+            sort_order: ASCENDING,
+            sort_target: BY_CREATION,
             ..RangeRequest::default()
         };
         let is_absent = Compare {
@@ -92,7 +98,7 @@ impl EtcdCalls {
         if !answer.succeeded {
             return Err("another client has the lock".into());
         }
-        let deletion = DeleteRangeRequest { key, ..DeleteRangeRequest::default() };
+        let deletion = DeleteRangeRequest { key };
         let _: DeleteRangeResponse = self.ask("/etcdserverpb.KV/DeleteRange", deletion).await?;
         Ok(())
     }

@@ -32,22 +32,6 @@ pub(crate) struct KeyValue {
     pub(crate) lease: i64,
 }
 
-#[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
-#[repr(i32)]
-pub(crate) enum SortOrder {
-    None = 0,
-    Ascend = 1,
-    Descend = 2,
-}
-
-#[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
-#[repr(i32)]
-pub(crate) enum SortTarget {
-    Key = 0,
-    Version = 1,
-    Create = 2,
-}
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -58,9 +42,10 @@ pub(crate) struct RangeRequest {
     pub(crate) limit: i64,
     #[prost(int64, tag = "4")]
     pub(crate) revision: i64,
-    #[prost(enumeration = "SortOrder", tag = "5")]
+    /// How the keys are sorted, and by what: other clients have that, whose calls `bench` makes.
+    #[prost(int32, tag = "5")]
     pub(crate) sort_order: i32,
-    #[prost(enumeration = "SortTarget", tag = "6")]
+    #[prost(int32, tag = "6")]
     pub(crate) sort_target: i32,
     /// Whether the member answers from what it has applied, without asking a quorum.
     #[prost(bool, tag = "7")]
@@ -97,14 +82,9 @@ pub(crate) struct PutRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PutResponse {}
-
-#[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -134,20 +114,17 @@ pub(crate) enum OpRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "OpResponse", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "OpResponse", tags = "1, 3")]
     pub(crate) response: Option<OpResponse>,
 }
 
+/// Those that are read: all else reads as none.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum OpResponse {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
-    #[prost(message, tag = "2")]
-    Put(PutResponse),
     #[prost(message, tag = "3")]
     DeleteRange(DeleteRangeResponse),
-    #[prost(message, tag = "4")]
-    Txn(TxnResponse),
 }
 
 #[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
@@ -174,7 +151,7 @@ pub(crate) struct Compare {
     pub(crate) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) key: Vec<u8>,
-    #[prost(oneof = "TargetUnion", tags = "4, 5, 6")]
+    #[prost(oneof = "TargetUnion", tags = "5, 6")]
     pub(crate) target_union: Option<TargetUnion>,
     /// Where the keys end that all must meet it; none for one key.
     #[prost(bytes = "vec", tag = "64")]
@@ -183,8 +160,6 @@ pub(crate) struct Compare {
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
 pub(crate) enum TargetUnion {
-    #[prost(int64, tag = "4")]
-    Version(i64),
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
     #[prost(int64, tag = "6")]
@@ -270,7 +245,6 @@ pub(crate) enum WatchUnion {
 #[repr(i32)]
 pub(crate) enum WatchFilter {
     NoPut = 0,
-    NoDelete = 1,
 }
 
 #[derive(Clone, PartialEq, Message)]

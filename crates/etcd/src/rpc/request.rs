@@ -40,7 +40,7 @@ pub(crate) fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, lease: i64
 }
 
 pub(crate) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
-    operation(OpRequest::DeleteRange(DeleteRangeRequest { key: key.into(), range_end: Vec::new() }))
+    operation(OpRequest::DeleteRange(DeleteRangeRequest { key: key.into() }))
 }
 
 /// Groups several operations as one, since the server limits their number side by side.
