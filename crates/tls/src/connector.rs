@@ -11,8 +11,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::handshake::{HandshakeError, OurCertificate};
-use crate::material::TlsMaterial;
-use crate::settings::TlsSettings;
+use crate::material::{TlsMaterial, TlsSettings};
 
 /// Makes TLS handshakes: TLS 1.3 or 1.2. A server is believed only if an authority that we trust vouches for its name.
 #[derive(Clone)]

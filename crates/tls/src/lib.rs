@@ -11,12 +11,10 @@
 mod connector;
 mod handshake;
 mod material;
-mod settings;
 
 pub use tokio_rustls::client::TlsStream;
 pub use tokio_rustls::rustls;
 
 pub use connector::Connector;
 pub use handshake::{HandshakeError, OurCertificate};
-pub use material::{Identity, TlsMaterial};
-pub use settings::{SETTINGS, TlsSettings};
+pub use material::{Identity, SETTINGS, TlsMaterial, TlsSettings};

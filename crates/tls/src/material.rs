@@ -1,5 +1,5 @@
-//! The content of the settings' files in PEM form, checked, and the configuration of rustls that is made from it. A
-//! file that cannot be used is named, with the reason.
+//! The settings of a URL that are about TLS, and the content of the files that they name, in PEM form, checked: the
+//! configuration of rustls is made from it. A file that cannot be used is named, with the reason.
 
 use std::fmt;
 use std::fs::File;
@@ -7,7 +7,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use lockkeeper_core::url::Unset::Means;
+use lockkeeper_core::url::{Given, Kind, Setting, invalid};
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -18,31 +20,65 @@ use crate::handshake::OurCertificate;
 /// The greatest PEM file, in bytes: all the authorities that browsers trust are a quarter of a million bytes.
 const PEM_BYTES_MAX: u64 = 4 << 20;
 
-/// The files of our certificate and its key.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct IdentityFiles {
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
+/// The settings of a URL that are about TLS, of every service.
+pub const SETTINGS: &[Setting] = &[
+    Setting::new("ca", Kind::File, Means("the system's")).text("with TLS: the authorities to trust, PEM"),
+    Setting::new("cert", Kind::File, Means("none"))
+        .text("with TLS: our certificate, followed by its chain, PEM; for servers that ask for one"),
+    Setting::new("key", Kind::File, Means("none")).text("with TLS: the certificate's key, PEM"),
+    Setting::new("server_name", Kind::Text("a host's name or address", is_server_name), Means("the host's name"))
+        .text("with TLS: the name that the servers' certificates are for"),
+];
+
+fn is_server_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
 }
 
-/// What this end trusts and shows. Everything in it was found to be usable.
-#[derive(Clone)]
-pub struct TlsMaterial {
-    config: Arc<ClientConfig>,
-    authorities: Vec<CertificateDer<'static>>,
-    identity: Option<Identity>,
+/// What a URL says about TLS; its files are not opened yet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TlsSettings {
+    /// The file of authorities that are trusted for servers; the system's if there is none.
+    ca: Option<PathBuf>,
+    identity: Option<IdentityFiles>,
+    /// The name that every server's certificate must be for; without it each server's own name in the URL.
     server_name: Option<ServerName<'static>>,
 }
 
-impl TlsMaterial {
-    /// Reads the files that are named, and the system's authorities if no file of them is.
-    pub(crate) fn read(
-        ca: Option<&Path>,
-        identity: Option<&IdentityFiles>,
-        server_name: Option<ServerName<'static>>,
-    ) -> Result<Self> {
-        let Authorities { certificates, roots } = ca.map_or_else(Authorities::of_the_system, Authorities::of_file)?;
-        let identity = match identity {
+impl TlsSettings {
+    /// Trusts the authorities of this file, or the system's, for servers that each have their own name.
+    pub const fn new(ca: Option<PathBuf>) -> Self {
+        Self { ca, identity: None, server_name: None }
+    }
+
+    /// Reads the [`SETTINGS`] of a URL; other keys are left to the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent: a key names no file or no name, or
+    /// `cert` and `key` are not both there.
+    pub fn from_url(url: &ServiceUrl) -> Result<Self> {
+        let given = Given::of(SETTINGS, url)?;
+        let file = |key| Some(given.text(key)).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let identity = match (file("cert"), file("key")) {
+            (Some(cert), Some(key)) => Some(IdentityFiles { cert, key }),
+            (None, None) => None,
+            (Some(_), None) => return Err(invalid("`cert` without `key`: a certificate is of no use without its key")),
+            (None, Some(_)) => return Err(invalid("`key` without `cert`: a key is of no use without its certificate")),
+        };
+        let server_name = ServerName::try_from(given.text("server_name").to_owned()).ok();
+        Ok(Self { ca: file("ca"), identity, server_name })
+    }
+
+    /// Reads the files, and makes sure that they can be used; later changes of them have no effect.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming the file that cannot be used and
+    /// why; also if no `ca` is named and the system has no authorities.
+    pub fn read(&self) -> Result<TlsMaterial> {
+        let Authorities { certificates, roots } =
+            self.ca.as_deref().map_or_else(Authorities::of_the_system, Authorities::of_file)?;
+        let identity = match &self.identity {
             Some(files) => Some((files, Identity::of_files(files)?)),
             None => None,
         };
@@ -60,10 +96,28 @@ impl TlsMaterial {
                     .map_err(|error| unusable(cert, &message).caused_by(error))?
             }
         };
-        let identity = identity.map(|(_, identity)| identity);
-        Ok(Self { config: Arc::new(config), authorities: certificates, identity, server_name })
+        let (config, identity) = (Arc::new(config), identity.map(|(_, identity)| identity));
+        Ok(TlsMaterial { config, authorities: certificates, identity, server_name: self.server_name.clone() })
     }
+}
 
+/// The files of our certificate and its key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct IdentityFiles {
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+/// What this end trusts and shows. Everything in it was found to be usable.
+#[derive(Clone)]
+pub struct TlsMaterial {
+    config: Arc<ClientConfig>,
+    authorities: Vec<CertificateDer<'static>>,
+    identity: Option<Identity>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl TlsMaterial {
     /// Returns the configuration of rustls: TLS 1.3 or 1.2 with ring, without ALPN. A server is believed only if one of
     /// the authorities vouches for its name, which is given with each handshake.
     pub const fn config(&self) -> &Arc<ClientConfig> {
@@ -210,4 +264,44 @@ fn unusable(path: &Path, why: &str) -> Error {
 /// Says why there is no TLS with this configuration.
 fn unusable_config(message: impl Into<String>) -> Error {
     Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::ErrorKind;
+
+    use super::*;
+
+    fn settings(query: &str) -> Result<TlsSettings> {
+        TlsSettings::from_url(&format!("redis+tls://h1,h2{query}").parse()?)
+    }
+
+    #[test]
+    fn without_settings_the_system_is_trusted_and_each_server_goes_by_its_own_name() {
+        assert_eq!(settings("").unwrap(), TlsSettings::new(None));
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let all = settings("?ca=/a&cert=b%26c&key=d&server_name=zk.example").unwrap();
+        assert_eq!(all.ca, Some("/a".into()));
+        assert_eq!(all.identity, Some(IdentityFiles { cert: "b&c".into(), key: "d".into() }));
+        assert_eq!(all.server_name, Some("zk.example".try_into().unwrap()));
+        let address = settings("?server_name=127.0.0.1").unwrap();
+        assert!(matches!(address.server_name, Some(ServerName::IpAddress(_))));
+    }
+
+    #[test]
+    fn half_an_identity_and_an_invalid_name_are_refused() {
+        for (query, words) in [
+            ("?cert=a", "`cert` without `key`"),
+            ("?key=a", "`key` without `cert`"),
+            ("?server_name=a%20b", "`server_name`"),
+            ("?server_name=", "`server_name`"),
+        ] {
+            let error = settings(query).expect_err(query);
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{query}");
+            assert!(format!("{error:#}").contains(words), "{query}: {error}");
+        }
+    }
 }
