@@ -307,8 +307,6 @@ impl StoredKey {
     }
 }
 
-const PARTS: [(Part, &str); 3] = [(Part::Line, "l"), (Part::Permits, "p"), (Part::Waiters, "g")];
-
 const fn part_letter(part: Part) -> &'static str {
     match part {
         Part::Line => "l",
@@ -318,7 +316,7 @@ const fn part_letter(part: Part) -> &'static str {
 }
 
 fn part_of(letter: &str) -> Option<Part> {
-    PARTS.iter().find(|(_, known)| *known == letter).map(|(part, _)| *part)
+    [Part::Line, Part::Permits, Part::Waiters].into_iter().find(|part| part_letter(*part) == letter)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 //! that has the lock's name alone, outside the base. Its value is ours if it is the key of a contender's record.
 
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
+use lockkeeper_session::hexadecimal_number;
 
 use crate::connection;
 use crate::script::{KeyScheme, Script};
@@ -198,11 +199,7 @@ impl QueueMember {
             "-" => None,
             session => Some(RedisSessionId::parse(session)?),
         };
-        let hexadecimal = |digits: &str, count: usize| {
-            let is_ours = digits.len() == count && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-            u64::from_str_radix(digits, 16).ok().filter(|_| is_ours)
-        };
-        let (grant, number) = (hexadecimal(grant, 14)?, u32::try_from(hexadecimal(number, 3)?).ok()?);
+        let (grant, number) = (hexadecimal_number(grant, 14)?, u32::try_from(hexadecimal_number(number, 3)?).ok()?);
         fields.next().is_none().then_some(Self { grant, number, mode, ticket, session })
     }
 
@@ -248,15 +245,8 @@ pub(crate) const fn part_letter(part: Part) -> &'static str {
 }
 
 /// Mutexes and read/write locks of other clients, [`Mode::Exclusive`], are in no queue.
-const MODES: [(Mode, &str); 7] = [
-    (Mode::Mutex, "m"),
-    (Mode::Read, "r"),
-    (Mode::Write, "w"),
-    (Mode::Candidate, "c"),
-    (Mode::Member, "b"),
-    (Mode::Permit, "p"),
-    (Mode::Acquire, "g"),
-];
+const MODES: [Mode; 7] =
+    [Mode::Mutex, Mode::Read, Mode::Write, Mode::Candidate, Mode::Member, Mode::Permit, Mode::Acquire];
 
 /// The modes that are in queues of this part.
 const fn modes_of(part: Part) -> &'static [Mode] {
@@ -280,7 +270,7 @@ pub(crate) const fn mode_letter(mode: Mode) -> &'static str {
 }
 
 pub(crate) fn mode_of(letter: &str) -> Option<Mode> {
-    MODES.iter().find(|(_, known)| *known == letter).map(|(mode, _)| *mode)
+    MODES.into_iter().find(|mode| mode_letter(*mode) == letter)
 }
 
 #[cfg(test)]
@@ -290,7 +280,7 @@ mod tests {
     use super::*;
 
     fn member() -> impl Strategy<Value = QueueMember> {
-        let mode = proptest::sample::select(MODES.map(|(mode, _)| mode).to_vec());
+        let mode = proptest::sample::select(MODES.to_vec());
         let session = proptest::option::of(any::<u128>().prop_map(RedisSessionId::from_random));
         (0..1_u64 << 53, 0..4_096_u32, mode, any::<u128>(), session).prop_map(|(grant, number, mode, bits, session)| {
             let ticket = Ticket::from_bits(bits);
@@ -357,7 +347,7 @@ mod tests {
 
     #[test]
     fn every_mode_has_one_letter() {
-        assert!(MODES.iter().all(|(mode, letter)| mode_letter(*mode) == *letter && mode_of(letter) == Some(*mode)));
+        assert!(MODES.iter().all(|mode| mode_of(mode_letter(*mode)) == Some(*mode)));
     }
 
     proptest! {

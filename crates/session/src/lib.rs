@@ -8,7 +8,8 @@
 //! - [`late`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is shared.
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
-//! - [`Record`], [`Ask`]: what is stored beside a contender for people.
+//!   [`SessionTiming`]: what follows from its timeout.
+//! - [`Record`], [`Ask`]: what is stored beside a contender for people. [`to_hexadecimal`]: bytes as texts.
 //! - [`OwnContenders`], [`News`]: a session's own contenders, and what is heard of them.
 //! - [`Link`], [`Linked`]: a connection of a session. [`Unclaimed`]: what an opening has made, until a session has it.
 //! - [`Make`]: a call, which keeps its place in the order of the calls also over a loss of the connection.
@@ -49,6 +50,7 @@ mod failure;
 mod finder;
 mod keeping;
 mod life;
+mod hexadecimal;
 mod link;
 mod look;
 mod lookup;
@@ -71,6 +73,7 @@ pub use keeping::{FIRST_CONNECTION, Keeping, LAPSED_IS_ENDED_WITHIN, keep, runti
 pub use life::{Beginning, Belief, Ending, Life, refuse};
 pub use link::{Link, Linked, Lookable};
 pub use look::{Follow, Onlooker, Onlooking, Sight, follow};
+pub use hexadecimal::{from_hexadecimal, hexadecimal_number, to_hexadecimal};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
 pub use outbox::Make;
 pub use own_contenders::{News, OwnContenders};

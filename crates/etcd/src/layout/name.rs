@@ -5,6 +5,7 @@
 //! which it was created.
 
 use lockkeeper_core::{FencingToken, Mode};
+use lockkeeper_session::hexadecimal_number;
 
 const LEASE_DIGITS: usize = 16;
 const REVISION_DIGITS: usize = 16;
@@ -40,7 +41,7 @@ impl Name {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (mode, rest) = text.split_once('/')?;
         let (segment, rest) = rest.split_once('/')?;
-        let segment = u32::try_from(hexadecimal(segment, SEGMENT_DIGITS)?).ok()?;
+        let segment = u32::try_from(hexadecimal_number(segment, SEGMENT_DIGITS)?).ok()?;
         Self::parse_bare(mode_of(mode)?, segment, rest)
     }
 
@@ -54,9 +55,9 @@ impl Name {
         Some(Self {
             mode,
             segment,
-            lease: hexadecimal(lease, LEASE_DIGITS)?.cast_signed(),
-            slot: u32::try_from(hexadecimal(slot, SLOT_DIGITS)?).ok()?,
-            number: u32::try_from(hexadecimal(number, NUMBER_DIGITS)?).ok()?,
+            lease: hexadecimal_number(lease, LEASE_DIGITS)?.cast_signed(),
+            slot: u32::try_from(hexadecimal_number(slot, SLOT_DIGITS)?).ok()?,
+            number: u32::try_from(hexadecimal_number(number, NUMBER_DIGITS)?).ok()?,
             beside,
         })
     }
@@ -96,9 +97,9 @@ impl Name {
 impl QueuePosition {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
-        let revision = hexadecimal(parts.next()?, REVISION_DIGITS)?.cast_signed();
-        let turn = u32::try_from(hexadecimal(parts.next()?, NUMBER_DIGITS)?).ok()?;
-        let next = u32::try_from(hexadecimal(parts.next()?, NUMBER_DIGITS)?).ok()?;
+        let revision = hexadecimal_number(parts.next()?, REVISION_DIGITS)?.cast_signed();
+        let turn = u32::try_from(hexadecimal_number(parts.next()?, NUMBER_DIGITS)?).ok()?;
+        let next = u32::try_from(hexadecimal_number(parts.next()?, NUMBER_DIGITS)?).ok()?;
         parts.next().is_none().then_some(Self { revision, turn, next })
     }
 
@@ -123,11 +124,6 @@ pub(super) fn revision_text(revision: i64) -> String {
 
 pub(super) fn segment_text(segment: u32) -> String {
     format!("{segment:0SEGMENT_DIGITS$x}")
-}
-
-fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
-    let is_ours = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    u64::from_str_radix(text, 16).ok().filter(|_| is_ours)
 }
 
 pub(crate) const MODES: [Mode; 8] =

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 use lockkeeper_core::Ticket;
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, to_hexadecimal};
 use mysql_async::{Row, Value};
 
 use crate::statement::{AnswerRow, Argument, Statement};
@@ -48,14 +48,7 @@ fn write_argument(text: &mut String, argument: &Argument) {
 }
 
 fn write_bytes(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.reserve(2 * bytes.len() + 3);
-    text.push_str("x'");
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text.push('\'');
+    text.extend(["x'", &to_hexadecimal(bytes), "'"]);
 }
 
 /// The text that waits for a contender's named lock for so many seconds, and releases it at once.

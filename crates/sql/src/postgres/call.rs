@@ -7,7 +7,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use lockkeeper_session::{Failure, FailureKind};
+use lockkeeper_session::{Failure, FailureKind, from_hexadecimal, to_hexadecimal};
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 use uuid::Uuid;
@@ -107,20 +107,16 @@ fn literal(argument: &Argument) -> String {
         Argument::Int(number) | Argument::OptionalInt(Some(number)) => format!("'{number}'::bigint"),
         Argument::Flag(flag) => flag.to_string(),
         Argument::Text(words) | Argument::OptionalText(Some(words)) => {
-            format!("convert_from(decode('{}', 'hex'), 'UTF8')", digits(words.as_bytes()))
+            format!("convert_from(decode('{}', 'hex'), 'UTF8')", to_hexadecimal(words.as_bytes()))
         }
-        Argument::Bytes(bytes) | Argument::OptionalBytes(Some(bytes)) => format!("decode('{}', 'hex')", digits(bytes)),
+        Argument::Bytes(bytes) | Argument::OptionalBytes(Some(bytes)) => {
+            format!("decode('{}', 'hex')", to_hexadecimal(bytes))
+        }
         Argument::OptionalId(None) => "NULL::uuid".to_owned(),
         Argument::OptionalInt(None) => "NULL::bigint".to_owned(),
         Argument::OptionalText(None) => "NULL::text".to_owned(),
         Argument::OptionalBytes(None) => "NULL::bytea".to_owned(),
     }
-}
-
-fn digits(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let of_byte = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]].map(char::from);
-    bytes.iter().flat_map(of_byte).collect()
 }
 
 pub(super) fn rows_of_texts(messages: &[SimpleQueryMessage]) -> Result<Vec<AnswerRow>, Failure> {
@@ -194,12 +190,7 @@ fn text(digits: &str) -> Result<String, Failure> {
 }
 
 fn bytes(digits: &str) -> Result<Vec<u8>, Failure> {
-    if !digits.len().is_multiple_of(2) {
-        return Err(Failure::unexpected());
-    }
-    let pairs = digits.as_bytes().chunks_exact(2);
-    let byte = |pair| str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    pairs.map(byte).collect::<Option<_>>().ok_or_else(Failure::unexpected)
+    from_hexadecimal(digits).ok_or_else(Failure::unexpected)
 }
 
 /// The statements that limit how long statements of a transaction take and wait for locks.
@@ -255,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_row_is_read_to_the_bit_and_one_that_is_no_answer_is_refused() {
-        let place = digits(&(1.0_f64 / 3.0).to_be_bytes());
+        let place = to_hexadecimal(&(1.0_f64 / 3.0).to_be_bytes());
         let mut columns =
             vec![Some("1"), None, None, Some("-7"), Some(&place), None, None, None, Some("c3a4"), None, Some("00ff")];
         let read = row_of_texts(|at| Ok(columns[at])).expect("a row");

@@ -5,6 +5,7 @@
 //! note of ours.
 
 use lockkeeper_core::QueueName;
+use lockkeeper_session::{from_hexadecimal, to_hexadecimal};
 use serde::{Deserialize, Serialize};
 
 /// How many names of broken contenders are remembered in a queue's node: enough for the owners to learn of it.
@@ -44,7 +45,7 @@ impl QueueData {
 
     pub(super) fn value(&self) -> Option<Vec<u8>> {
         match self {
-            Self::Notes(notes) => notes.value.as_deref().and_then(from_hex),
+            Self::Notes(notes) => notes.value.as_deref().and_then(from_hexadecimal),
             Self::Value(value) => Some(value.clone()),
         }
     }
@@ -76,7 +77,7 @@ impl QueueData {
         match value {
             None => kept.to_bytes(),
             Some(value) if kept.name.is_none() && matches!(Self::read(value), Self::Value(_)) => value.to_vec(),
-            Some(value) => QueueNotes { value: Some(to_hex(value)), ..kept }.to_bytes(),
+            Some(value) => QueueNotes { value: Some(to_hexadecimal(value)), ..kept }.to_bytes(),
         }
     }
 
@@ -107,17 +108,6 @@ pub(super) fn initial(queue: &QueueName) -> Vec<u8> {
 /// The name to be stored with a queue's node; none for a node whose path is the name.
 fn stored_name(queue: &QueueName) -> Option<String> {
     (!queue.as_str().starts_with('/') && queue.is_digested()).then(|| queue.as_str().to_owned())
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|&byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2)).collect()
 }
 
 #[cfg(test)]
