@@ -142,11 +142,10 @@ impl Following {
         connections: &Connections,
         known: &FollowedNames,
     ) -> Result<Option<Vec<QueueName>>, Failure> {
-        let Marked::Keys(keys) = connections.marks.take() else {
-            return Ok(None);
-        };
+        let taken: Option<Marked> = connections.marks.take();
+        let Some(keys) = taken else { return Ok(None) };
         let mut locks = BTreeSet::new();
-        for key in keys.iter().filter_map(|key| str::from_utf8(key).ok()) {
+        for key in keys.keys().filter_map(|key| str::from_utf8(key).ok()) {
             match known.lock_of(self.site.layout.subject(key)) {
                 known::LockOfKey::Lock(name) => drop(locks.insert(name)),
                 known::LockOfKey::Digest(digest) => {

@@ -14,7 +14,8 @@
 //! - [`Link`], [`Linked`]: a connection of a session. [`Unclaimed`]: what an opening has made, until a session has it.
 //! - [`Make`]: a call, which keeps its place in the order of the calls also over a loss of the connection.
 //! - [`Asking`]: a request that goes on if the caller gives it up.
-//! - [`Onlooker`]: over which connection looks go that belong to no session. [`follow`]: those that go on and on.
+//! - [`Onlooker`]: over which connection looks go that belong to no session. [`follow`]: those that go on and on,
+//!   where [`Marks`] say what has changed.
 //! - [`Clocks`], [`judge_round_trip`]: what every service is examined for.
 //! - [`ClientTesting`]: means for tests to do harm to one client.
 //! - [`QueueSession`], [`Service`]: queues of contenders over one session, and what a service must be able to do.
@@ -55,6 +56,7 @@ mod link;
 mod look;
 mod lookup;
 mod outbox;
+mod marks;
 mod own_contenders;
 mod queue;
 mod record;
@@ -77,6 +79,7 @@ pub use hexadecimal::{from_hexadecimal, hexadecimal_number, to_hexadecimal};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
 pub use outbox::Make;
 pub use own_contenders::{News, OwnContenders};
+pub use marks::Marks;
 pub use queue::{
     Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, Watch,
 };

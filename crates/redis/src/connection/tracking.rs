@@ -4,16 +4,16 @@
 //! report a change before the read as well, and its owner looks again. The server reports a key once for each read;
 //! each wait has a separate read. All reported keys can be marked for an onlooker too.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, Marks};
 use parking_lot::Mutex;
 use redis::{PushInfo, PushKind, Value};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 /// The most waits of one connection: a hundred times the contenders that one process is tested with.
 const WAITS_MAX: usize = 1 << 20;
@@ -92,7 +92,7 @@ impl WaitRegistry {
             _ => return,
         };
         if let Some(marks) = self.marks.get() {
-            marks.note(key);
+            marks.note(key.to_vec(), (), |(), ()| {});
         }
         let mut inner = self.inner.lock();
         let woken = inner.waits.remove(key).unwrap_or_default();
@@ -172,59 +172,11 @@ impl Drop for KeyWait {
     }
 }
 
-/// How many keys are marked at most. They are taken after each look, so that only a program that stands still, or a
-/// service whose locks all change at once, has as many; then all is looked at.
-const KEYS_MAX: usize = 10_000;
+/// The keys that are to be looked at again.
+pub(crate) type KeyMarks = Marks<Vec<u8>>;
 
-/// The keys that are to be looked at again. It is filled by the driver of a connection, and never blocks.
-#[derive(Debug, Default)]
-pub(crate) struct KeyMarks {
-    marked: Mutex<Marked>,
-    changed: Notify,
-}
-
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Marked {
-    Keys(BTreeSet<Vec<u8>>),
-    /// Any key may have changed.
-    All,
-}
-
-impl Default for Marked {
-    fn default() -> Self {
-        Self::Keys(BTreeSet::new())
-    }
-}
-
-impl KeyMarks {
-    pub(super) fn note(&self, key: &[u8]) {
-        let mut marked = self.marked.lock();
-        if let Marked::Keys(keys) = &mut *marked {
-            keys.insert(key.to_vec());
-            if keys.len() > KEYS_MAX {
-                *marked = Marked::All;
-            }
-        }
-        drop(marked);
-        self.changed.notify_one();
-    }
-
-    pub(super) fn note_all(&self) {
-        *self.marked.lock() = Marked::All;
-        self.changed.notify_one();
-    }
-
-    /// Waits until something is marked. One at a time waits.
-    pub(crate) async fn until_any(&self) {
-        while *self.marked.lock() == Marked::default() {
-            self.changed.notified().await;
-        }
-    }
-
-    pub(crate) fn take(&self) -> Marked {
-        mem::take(&mut *self.marked.lock())
-    }
-}
+/// What is taken of them.
+pub(crate) type Marked = BTreeMap<Vec<u8>, ()>;
 
 #[cfg(test)]
 mod tests {
@@ -272,26 +224,5 @@ mod tests {
         drop(waits);
         assert!(registry.inner.lock().waits.is_empty());
         assert_eq!(registry.inner.lock().count, 0);
-    }
-
-    #[tokio::test]
-    async fn each_key_is_marked_once_and_all_keys_if_there_are_too_many() {
-        let marks = KeyMarks::default();
-        for key in [b"b", b"a", b"b"] {
-            marks.note(key);
-        }
-        marks.until_any().await;
-        assert_eq!(marks.take(), Marked::Keys([b"a".to_vec(), b"b".to_vec()].into()));
-        for number in 0..=KEYS_MAX {
-            marks.note(&number.to_be_bytes());
-        }
-        marks.note(b"one more");
-        assert_eq!(marks.take(), Marked::All);
-        let mut waiting = std::pin::pin!(marks.until_any());
-        let is_pending = std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
-        assert!(is_pending.await, "nothing is marked");
-        marks.note_all();
-        waiting.await;
-        assert_eq!(marks.take(), Marked::All);
     }
 }

@@ -16,8 +16,7 @@ use crate::error::ClientError;
 use crate::link::{LinkPhase, SessionLink};
 use crate::lock::follow::model::NodeModel;
 use crate::lock::follow::path_scheme::PathScheme;
-use crate::lock::follow::pending::PendingChanges;
-use crate::lock::follow::reading::{PacedReader, snapshot, take_in};
+use crate::lock::follow::reading::{NodeMarks, PacedReader, note, snapshot, take_in};
 use crate::lock::trial::require_fit;
 
 /// Where the service does not tell of all changes, looks take this part of the time at most.
@@ -141,7 +140,7 @@ struct FollowedSession {
     link: Arc<SessionLink>,
     scheme: Arc<PathScheme>,
     reader: PacedReader,
-    pending: Arc<PendingChanges>,
+    pending: Arc<NodeMarks>,
     /// Whether its watches are set, and the service tells of changes; unknown before that was asked.
     tells: Option<bool>,
 }
@@ -196,7 +195,7 @@ impl FollowedSession {
         require_fit(&self.link).await?;
         for root in self.scheme.roots() {
             let pending = self.pending.clone();
-            let watching = self.link.watch_below(root, Box::new(move |event| pending.note(event)));
+            let watching = self.link.watch_below(root, Box::new(move |event| note(&pending, event)));
             match watching.response().await {
                 Ok(_) => {}
                 // Such a server closes the connection then, so that it is asked once a session.
@@ -216,7 +215,7 @@ impl FollowedSession {
         let clock = self.link.clock.clone();
         let begun = clock.now();
         // The reading may lack changes that watches show from now on.
-        self.pending.clear();
+        drop(self.pending.take());
         let model = snapshot(&mut self.reader, &self.scheme).await?;
         if !self.is_on(epoch) {
             return Err(self.loss());

@@ -1,18 +1,19 @@
 //! Reads the locks of a scope: all of them, or the changed ones. Many nodes at a time, and not too many a
 //! second.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::Contender;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_zk_proto::message::{ErrorCode, ZkRequest};
+use lockkeeper_session::Marks;
+use lockkeeper_zk_proto::message::{ErrorCode, WatchEventKind, WatcherEvent, ZkRequest};
 
 use crate::error::ClientError;
 use crate::link::{ClientCall, SessionLink};
 use crate::lock::follow::model::NodeModel;
 use crate::lock::follow::path_scheme::{ContenderNode, LockSite, NodeRole, PathScheme};
-use crate::lock::follow::pending::{NodeChange, NodeChanges};
 use crate::lock::inspect::{READS_AT_ONCE_MAX, ReadAnswer, ask_all};
 use crate::lock::shown::{ChildGroup, ContenderReading};
 
@@ -64,6 +65,31 @@ impl PacedReader {
         let time = READ_INTERVAL.saturating_mul(u32::try_from(reads).unwrap_or(u32::MAX));
         self.rested_at = self.rested_at.max(clock.now()).saturating_add(time);
     }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum NodeChange {
+    /// It was created, and perhaps written since.
+    Created,
+    Written,
+    Deleted,
+}
+
+/// The nodes that have changed, by their paths as the server knows them.
+pub(super) type NodeMarks = Marks<String, NodeChange>;
+
+/// Notes what a watch has seen; quick, since the session waits.
+pub(super) fn note(marks: &NodeMarks, event: &WatcherEvent) {
+    let change = match event.kind {
+        WatchEventKind::NodeCreated => NodeChange::Created,
+        WatchEventKind::NodeDataChanged => NodeChange::Written,
+        WatchEventKind::NodeDeleted => NodeChange::Deleted,
+        _ => return,
+    };
+    marks.note(event.path.clone(), change, |last, change| match (*last, change) {
+        (NodeChange::Created, NodeChange::Written) => {}
+        _ => *last = change,
+    });
 }
 
 const fn read(path: String) -> ZkRequest {
@@ -175,7 +201,7 @@ async fn read_contenders(
 pub(super) async fn take_in(
     reader: &mut PacedReader,
     model: &mut NodeModel,
-    changes: NodeChanges,
+    changes: BTreeMap<String, NodeChange>,
 ) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
     let (mut sites, mut gone, mut nodes_of_contenders) = (Vec::new(), Vec::new(), Vec::new());
@@ -201,4 +227,36 @@ pub(super) async fn take_in(
         .filter_map(|contender_node| model.contender_at(&contender_node).map(|contender| (contender_node, contender)));
     let named: Vec<_> = named.collect();
     read_contenders(reader, model, &named).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_change_of_a_node_counts_but_a_write_leaves_it_new() {
+        let marks = NodeMarks::default();
+        for (kind, path) in [
+            (WatchEventKind::NodeCreated, "/a"),
+            (WatchEventKind::NodeDataChanged, "/a"),
+            (WatchEventKind::NodeDeleted, "/b"),
+            (WatchEventKind::NodeCreated, "/b"),
+            (WatchEventKind::NodeCreated, "/c"),
+            (WatchEventKind::NodeDeleted, "/c"),
+            (WatchEventKind::NodeChildrenChanged, "/d"),
+            (WatchEventKind::NodeDataChanged, "/e"),
+        ] {
+            note(&marks, &WatcherEvent::new(kind, path));
+        }
+        marks.until_any().await;
+        let expected = [
+            ("/a", NodeChange::Created),
+            ("/b", NodeChange::Created),
+            ("/c", NodeChange::Deleted),
+            ("/e", NodeChange::Written),
+        ];
+        let taken = marks.take().unwrap();
+        assert_eq!(taken.iter().map(|(path, change)| (path.as_str(), *change)).collect::<Vec<_>>(), expected);
+        assert!(marks.take().unwrap().is_empty());
+    }
 }
