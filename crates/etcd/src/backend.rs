@@ -125,17 +125,13 @@ impl AdminBackend for EtcdBackend {
         if let Some(why) = self.site.layout.refusal(queue) {
             return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
         }
-        let (name, queue) = (queue.clone(), queue.clone());
-        let look = self.onlooker.look_at(&self.site.layout, queue, |looking, queue| {
-            Box::pin(async move { look::inspect(&looking, queue).await })
-        });
-        Box::pin(async move { look.await.map_err(|error| error.at(&name)) })
+        let name = queue.clone();
+        let looking = self.onlooker.look_at(queue.clone(), |looking, name| Box::pin(look::inspect(looking, name)));
+        Box::pin(async move { looking.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.onlooker.look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| {
-            Box::pin(async move { look::names(&looking, prefix).await })
-        })
+        self.onlooker.look_at(prefix.to_owned(), |looking, prefix| Box::pin(look::names(looking, prefix)))
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -144,34 +140,23 @@ impl AdminBackend for EtcdBackend {
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         if scrutiny == Scrutiny::Brief {
-            return self.onlooker.look_at(&self.site.layout, (), |looking, ()| {
-                Box::pin(async move { examine_briefly(&looking).await })
-            });
+            return self.onlooker.look_at((), |looking, ()| Box::pin(examine_briefly(looking)));
         }
-        let of_cluster = self.onlooker.look_at(&self.site.layout, self.site.clone(), |looking, site| {
-            Box::pin(async move { examine_cluster(&looking, site).await })
-        });
+        let of_cluster =
+            self.onlooker.look_at(self.site.clone(), |looking, site| Box::pin(examine_cluster(looking, site)));
         let site = self.site.clone();
         Box::pin(async move { together(examine_members(&site.config, &site.clock).await, of_cluster.await) })
     }
 
     fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
-        self.onlooker
-            .look_at(&self.site.layout, (), |looking, ()| Box::pin(async move { look::remnants(&looking).await }))
+        self.onlooker.look_at((), |looking, ()| Box::pin(look::remnants(looking)))
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
-        self.onlooker.look_at(&self.site.layout, remnant.clone(), |looking, remnant| {
-            Box::pin(look::remove(looking.connection, remnant, looking.deadline))
-        })
+        self.onlooker.look_at(remnant.clone(), |looking, remnant| Box::pin(look::remove(looking, remnant)))
     }
 
     fn after_restore(&self) -> BoxFuture<Result<Finding>> {
-        self.onlooker.look_at(&self.site.layout, self.site.clone(), |looking, site| {
-            Box::pin(async move {
-                renew_tokens(&looking, site).await?;
-                Ok(Finding::note("tokens are counted anew from the clock"))
-            })
-        })
+        self.onlooker.look_at(self.site.clone(), |looking, site| Box::pin(renew_tokens(looking, site)))
     }
 }

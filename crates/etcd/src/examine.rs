@@ -28,7 +28,7 @@ use crate::session::{Timing, TokenEpoch, first_offset};
 use crate::url::{Config, EtcdSite};
 
 /// Asks one member once for what weakens locks.
-pub(crate) async fn examine_briefly(looking: &EtcdLook<'_>) -> Result<Vec<Finding>, Failure> {
+pub(crate) async fn examine_briefly(looking: EtcdLook<'_>) -> Result<Vec<Finding>, Failure> {
     Ok(judge_status(&looking.connection.call(StatusRequest {}, looking.deadline).await?))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn together(members: Members, of_cluster: Result<Vec<Finding>>) -> Re
     Ok(findings)
 }
 
-pub(crate) async fn examine_cluster(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Finding>, Failure> {
+pub(crate) async fn examine_cluster(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Finding>, Failure> {
     if let Some(refused) = try_watch(looking, site).await? {
         return Ok(vec![refused]);
     }
@@ -59,7 +59,7 @@ pub(crate) async fn examine_cluster(looking: &EtcdLook<'_>, site: &EtcdSite) -> 
     Ok(findings)
 }
 
-async fn judge_cluster(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Finding>, Failure> {
+async fn judge_cluster(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Finding>, Failure> {
     let listed = match looking.connection.call(MemberListRequest {}, looking.deadline).await {
         Ok(listed) => listed,
         Err(failure) if failure.kind == FailureKind::Refused => {
@@ -138,7 +138,7 @@ const NEVER: i64 = -1;
 
 /// Makes a transaction that does nothing, since its condition never holds; the server checks its length and the rights
 /// to all of it all the same.
-async fn try_rights(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
+async fn try_rights(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let base = format!("{}/", site.config.base);
     let key = format!("{base}examined");
     let mut operations =
@@ -168,7 +168,7 @@ async fn try_rights(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fi
 const TOO_MANY: &str = "too many operations";
 
 /// Measures requests that go through the quorum, as a holder's proofs do.
-async fn try_round_trips(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
+async fn try_round_trips(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let ask = || async { looking.connection.call(read_offset(site), looking.deadline).await.map(drop) };
     let median = median_round_trip(&*site.clock, Duration::MAX, ask).await?;
     let interval = Timing { timeout: site.config.session_timeout() }.holding_interval();
@@ -176,7 +176,7 @@ async fn try_round_trips(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Opti
 }
 
 /// Watches a key, as waiters do. A proxy, which answers otherwise than a member, is reported by its name.
-async fn try_watch(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
+async fn try_watch(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     match KeyWatches::open(looking.connection, site.layout.offset(), looking.deadline).await {
         Ok(_) => Ok(None),
         Err(failure) if failure.kind == FailureKind::Settings => {
@@ -188,7 +188,7 @@ async fn try_watch(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fin
 }
 
 /// Asks for the shortest lease, renews it, and gives it back.
-async fn try_least_timeout(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
+async fn try_least_timeout(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let granted = match looking.connection.call(LeaseGrantRequest { ttl: 1 }, looking.deadline).await {
         Ok(granted) => granted,
         // The member's own status reports it.
@@ -203,14 +203,14 @@ async fn try_least_timeout(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Op
     Ok(judge_least(site.config.session_timeout(), least))
 }
 
-async fn try_offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
+async fn try_offset(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let (offset, _) = offset(looking, site).await?;
     let key = String::from_utf8_lossy(&site.layout.offset()).into_owned();
     Ok(judge_offset(&key, offset, first_offset(site.clock.unix_time())))
 }
 
 /// Reads the offset of tokens and the service's revision.
-async fn offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<(Offset, i64), Failure> {
+async fn offset(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<(Offset, i64), Failure> {
     let answer = looking.connection.call(read_offset(site), looking.deadline).await?;
     let revision = answer.header.ok_or_else(Failure::unexpected)?.revision;
     let offset = match answer.kvs.first() {
@@ -225,12 +225,15 @@ fn read_offset(site: &EtcdSite) -> RangeRequest {
 }
 
 /// Writes a new offset of tokens, from the clock, unless another client does so meanwhile.
-pub(crate) async fn renew_tokens(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<(), Failure> {
+pub(crate) async fn renew_tokens(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Finding, Failure> {
+/// What an operator is told who has put back older data.
+const COUNTED_ANEW: &str = "tokens are counted anew from the clock";
+
     let (found, revision) = offset(looking, site).await?;
     let refuse = |message: &str| Failure::new(FailureKind::Other, Effect::None, message);
     let seen = match found {
         // The first session does it.
-        Offset::Absent => return Ok(()),
+        Offset::Absent => return Ok(Finding::note(COUNTED_ANEW)),
         Offset::Unreadable => return Err(refuse("where tokens begin is no number; see `lockkeeper doctor`")),
         Offset::Present(seen) => seen,
     };
@@ -239,7 +242,7 @@ pub(crate) async fn renew_tokens(looking: &EtcdLook<'_>, site: &EtcdSite) -> Res
     let key = site.layout.offset();
     let write = txn(vec![modified_at(key.clone(), seen.written)], vec![put(key, next.to_string(), 0)], Vec::new());
     match looking.connection.call(write, looking.deadline).await?.succeeded {
-        true => Ok(()),
+        true => Ok(Finding::note(COUNTED_ANEW)),
         false => Err(refuse("another client has written where tokens begin at the same moment; try again")),
     }
 }

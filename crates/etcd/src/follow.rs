@@ -105,7 +105,7 @@ impl Following {
         let mut of_all = 0;
         for prefix in &prefixes {
             let range = RangeRequest { revision: of_all, ..keys_below(prefix.clone()) };
-            let KeySnapshot { revision, kvs, .. } = snapshot(&looking, range).await?;
+            let KeySnapshot { revision, kvs, .. } = snapshot(looking, range).await?;
             kvs.iter().for_each(|kv| known.put(kv));
             of_all = revision;
         }

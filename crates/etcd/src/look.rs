@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Answers, ContenderInfo, Operation, Part, QueueName, Remnant, RemnantKind, Result};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
@@ -13,13 +12,14 @@ use crate::rpc::{Connection, delete, key_range, modified_at, prefix_range, txn};
 use crate::session::{Begun, TokenEpoch, header};
 use crate::url::EtcdSite;
 
-pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, Begun>;
+pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, Begun, Layout>;
 
 pub(crate) fn onlooker(site: &EtcdSite) -> Onlooker {
     let site = site.clone();
     // Holders have no part in a look that took too long, or that came to a member with too much to do.
     let is_useless = |failure: &Failure| failure.kind == FailureKind::Unavailable && failure.effect == Effect::Unknown;
-    Onlooker::new(site.clock.clone(), site.config.operation_timeout, is_useless, move || {
+    let (clock, layout, timeout) = (site.clock.clone(), site.layout.clone(), site.config.operation_timeout);
+    Onlooker::new(clock, layout, timeout, is_useless, move || {
         let site = site.clone();
         Box::pin(async move {
             let opened = open_from(0, &site).await;
@@ -44,7 +44,7 @@ const PAGES_MAX: usize = 2_000;
 
 pub(crate) type EtcdLook<'a> = lockkeeper_session::Onlooking<'a, Connection, Layout>;
 
-pub(crate) async fn inspect(looking: &EtcdLook<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
+pub(crate) async fn inspect(looking: EtcdLook<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
     let shot = snapshot(looking, prefix_range(looking.layout.lock(lock))).await?;
     let seen = shot.kvs.iter().filter_map(|kv| ShownContender::read(looking.layout, lock, kv)).collect();
     Ok(in_order(seen, shot.epoch.map(|epoch| looking.layout.first_token(epoch.offset))))
@@ -57,11 +57,11 @@ pub(crate) struct KeySnapshot {
     pub(crate) kvs: Vec<KeyValue>,
 }
 
-pub(crate) async fn snapshot(looking: &EtcdLook<'_>, range: RangeRequest) -> Result<KeySnapshot, Failure> {
+pub(crate) async fn snapshot(looking: EtcdLook<'_>, range: RangeRequest) -> Result<KeySnapshot, Failure> {
     let EtcdLook { connection, layout, deadline } = looking;
     let first = RangeRequest { limit: PAGE, ..range };
     let request = txn(Vec::new(), vec![first.clone().into(), key_range(layout.offset()).into()], Vec::new());
-    let answer = connection.call(request, *deadline).await?;
+    let answer = connection.call(request, deadline).await?;
     // The pages of a range that is read at an older revision are all of that.
     let revision = if first.revision == 0 { header(&answer)?.revision } else { first.revision };
     let mut answers = answer.responses.into_iter();
@@ -76,7 +76,7 @@ pub(crate) async fn snapshot(looking: &EtcdLook<'_>, range: RangeRequest) -> Res
         };
         let mut key = last.key.clone();
         key.push(0);
-        page = connection.call(RangeRequest { key, revision, ..first.clone() }, *deadline).await?;
+        page = connection.call(RangeRequest { key, revision, ..first.clone() }, deadline).await?;
         kvs.append(&mut page.kvs);
     }
     Ok(KeySnapshot { revision, epoch, kvs })
@@ -134,14 +134,14 @@ pub(crate) fn name_in(value: &[u8]) -> Option<QueueName> {
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names. It reads
 /// pages of keys, and passes over the rest of a lock's contenders where a page ends among them.
-pub(crate) async fn names(looking: &EtcdLook<'_>, prefix: &str) -> Result<Vec<QueueName>, Failure> {
+pub(crate) async fn names(looking: EtcdLook<'_>, prefix: &str) -> Result<Vec<QueueName>, Failure> {
     let EtcdLook { connection, layout, deadline } = looking;
     let RangeRequest { mut key, range_end, .. } = keys_below(layout.queues(prefix));
     let mut names = BTreeSet::new();
     for _ in 0..PAGES_MAX {
         let range_end = range_end.clone();
         let request = RangeRequest { key, range_end, limit: PAGE, keys_only: true, ..RangeRequest::default() };
-        let page = connection.call(request, *deadline).await?;
+        let page = connection.call(request, deadline).await?;
         let mut last = None;
         for kv in &page.kvs {
             let lock = layout.lock_of(kv);
@@ -162,7 +162,7 @@ pub(crate) async fn names(looking: &EtcdLook<'_>, prefix: &str) -> Result<Vec<Qu
 }
 
 /// Reads the name of a lock, from one of its contenders if the key does not say it.
-async fn name_of(looking: &EtcdLook<'_>, lock: &str, key: &[u8]) -> Result<Option<QueueName>, Failure> {
+async fn name_of(looking: EtcdLook<'_>, lock: &str, key: &[u8]) -> Result<Option<QueueName>, Failure> {
     if let Some(name) = looking.layout.lock_name(lock) {
         return Ok(Some(name));
     }
@@ -179,7 +179,7 @@ struct SeenKey {
 
 /// Lists the contenders that depend on no lease and say no reason why they stand: they block their locks until they are
 /// deleted. All others go with their leases. Keys beside the locks of other clients are not listed.
-pub(crate) async fn remnants(looking: &EtcdLook<'_>) -> Result<Vec<Remnant>, Failure> {
+pub(crate) async fn remnants(looking: EtcdLook<'_>) -> Result<Vec<Remnant>, Failure> {
     let layout = looking.layout;
     let stored = snapshot(looking, keys_below(layout.queues(""))).await?;
     Ok(stored.kvs.iter().filter_map(|kv| unbound(layout, kv)).collect())
@@ -203,10 +203,11 @@ fn unbound(layout: &Layout, kv: &KeyValue) -> Option<Remnant> {
 }
 
 /// Deletes one if it was not written since; `false` if it was, or is gone.
-pub(crate) async fn remove(connection: &Connection, remnant: &Remnant, deadline: BootInstant) -> Result<bool, Failure> {
+pub(crate) async fn remove(looking: EtcdLook<'_>, remnant: &Remnant) -> Result<bool, Failure> {
     let Some(SeenKey { key, mod_revision }) = remnant.seen::<SeenKey>() else {
         return Ok(false);
     };
     let conditions = vec![modified_at(key.clone(), *mod_revision)];
-    Ok(connection.call(txn(conditions, vec![delete(key.clone())], Vec::new()), deadline).await?.succeeded)
+    let deletion = txn(conditions, vec![delete(key.clone())], Vec::new());
+    Ok(looking.connection.call(deletion, looking.deadline).await?.succeeded)
 }

@@ -130,15 +130,12 @@ impl AdminBackend for RedisBackend {
             return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
         }
         let name = queue.clone();
-        let looking = self
-            .onlooker
-            .look_at(&self.site.layout, queue.clone(), |looking, name| Box::pin(look::inspect(looking, name)));
+        let looking = self.onlooker.look_at(queue.clone(), |looking, name| Box::pin(look::inspect(looking, name)));
         Box::pin(async move { looking.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.onlooker
-            .look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| Box::pin(look::names(looking, prefix)))
+        self.onlooker.look_at(prefix.to_owned(), |looking, prefix| Box::pin(look::names(looking, prefix)))
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -147,9 +144,8 @@ impl AdminBackend for RedisBackend {
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         if scrutiny == Scrutiny::Brief {
-            return self.onlooker.look_at(&self.site.layout, (), |looking, ()| Box::pin(examine_briefly(looking)));
+            return self.onlooker.look_at((), |looking, ()| Box::pin(examine_briefly(looking)));
         }
-        self.onlooker
-            .look_at(&self.site.layout, self.site.clone(), |looking, site| Box::pin(examine_wholly(looking, site)))
+        self.onlooker.look_at(self.site.clone(), |looking, site| Box::pin(examine_wholly(looking, site)))
     }
 }

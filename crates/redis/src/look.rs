@@ -14,13 +14,12 @@ use crate::script::Script;
 use crate::session::{taught, teach};
 use crate::url::RedisSite;
 
-pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, ()>;
+pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, (), Layout>;
 
 pub(crate) fn onlooker(site: &RedisSite) -> Onlooker {
     let site = site.clone();
-    Onlooker::new(site.clock.clone(), site.config.operation_timeout, Failure::needs_another, move || {
-        Box::pin(open_for_looks(site.clone()))
-    })
+    let (clock, layout, timeout) = (site.clock.clone(), site.layout.clone(), site.config.operation_timeout);
+    Onlooker::new(clock, layout, timeout, Failure::needs_another, move || Box::pin(open_for_looks(site.clone())))
 }
 
 async fn open_for_looks(site: RedisSite) -> Result<Arc<Connection>> {

@@ -39,8 +39,10 @@ impl<C, L> Clone for Onlooking<'_, C, L> {
 impl<C, L> Copy for Onlooking<'_, C, L> {}
 
 /// Where looks go.
-pub struct Onlooker<C: Lookable, F> {
+pub struct Onlooker<C: Lookable, F, L = ()> {
     clock: Arc<dyn Clock>,
+    /// Where the queues lie.
+    layout: L,
     /// How long a look may take.
     timeout: Duration,
     /// Opens a connection for looks alone.
@@ -76,17 +78,18 @@ impl<C: Lookable> Openable for SeparateLink<C> {
     }
 }
 
-impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
+impl<C: Lookable, F: Send + Sync + 'static, L: Clone + Send + Sync + 'static> Onlooker<C, F, L> {
     /// Begins without a connection; `open` opens one for looks alone. Of no use to a session either is its connection
     /// after a failure of a look that is useless.
     pub fn new(
         clock: Arc<dyn Clock>,
+        layout: L,
         timeout: Duration,
         is_useless: fn(&Failure) -> bool,
         open: impl Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync + 'static,
     ) -> Self {
         let latest = Mutex::new(LatestOpening { session: Weak::new(), trouble: None });
-        Self { clock, timeout, open: Box::new(open), is_useless, opener: Opener::new(|_| {}), latest }
+        Self { clock, layout, timeout, open: Box::new(open), is_useless, opener: Opener::new(|_| {}), latest }
     }
 
     /// Notes how the opening of a session ended. Looks go over its connection while it has one.
@@ -107,18 +110,12 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
     }
 
     /// Makes a look at queues that lie as the layout says, again over the next connection if one fails.
-    pub fn look_at<L, A, T>(
+    pub fn look_at<A: Send + Sync + 'static, T: Send + 'static>(
         self: &Arc<Self>,
-        layout: &L,
         about: A,
         look: for<'a> fn(Onlooking<'a, C, L>, &'a A) -> Sight<'a, T>,
-    ) -> BoxFuture<Result<T>>
-    where
-        L: Clone + Send + Sync + 'static,
-        A: Send + Sync + 'static,
-        T: Send + 'static,
-    {
-        let about = (layout.clone(), about, look);
+    ) -> BoxFuture<Result<T>> {
+        let about = (self.layout.clone(), about, look);
         Box::pin(self.clone().look(Operation::Inspect, about, |(layout, about, look), connection, deadline| {
             look(Onlooking { connection, layout, deadline }, about)
         }))
@@ -198,7 +195,7 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
     }
 }
 
-impl<C: Lookable, F> fmt::Debug for Onlooker<C, F> {
+impl<C: Lookable, F, L> fmt::Debug for Onlooker<C, F, L> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Onlooker").finish_non_exhaustive()
     }

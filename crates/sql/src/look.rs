@@ -51,7 +51,7 @@ impl Lookable for GreetedWire {
 
 pub(crate) fn onlooker(site: &SqlSite) -> Onlooker {
     let site = site.clone();
-    Onlooker::new(site.clock.clone(), site.config.operation_timeout, Failure::needs_another, move || {
+    Onlooker::new(site.clock.clone(), (), site.config.operation_timeout, Failure::needs_another, move || {
         let site = site.clone();
         Box::pin(async move {
             let (server, Connected { wire, greeting, .. }) =

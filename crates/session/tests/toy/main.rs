@@ -56,7 +56,7 @@ struct ToyBackend {
 impl ToyBackend {
     fn new(servers: Vec<Server>, timeout: Duration, testing: ClientTesting) -> Self {
         let (of_looks, clock) = (servers.clone(), Arc::new(SystemClock));
-        let onlooker = Onlooker::new(clock.clone(), timeout, Failure::needs_another, move || {
+        let onlooker = Onlooker::new(clock.clone(), (), timeout, Failure::needs_another, move || {
             let (servers, clock) = (of_looks.clone(), clock.clone() as Arc<dyn Clock>);
             Box::pin(async move {
                 let deadline = clock.now().saturating_add(timeout);
