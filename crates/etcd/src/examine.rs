@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Operation, Result, Severity};
-use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Order, Server, judge_round_trip, median_round_trip};
+use lockkeeper_session::{
+    Effect, Failure, FailureKind, Finder, Order, Server, holding_interval, judge_round_trip, median_round_trip,
+};
 use tokio::task::JoinSet;
 
 use crate::examine::judge::{
@@ -24,7 +26,7 @@ use crate::proto::{
 use crate::rpc::{
     Connection, KeepAlive, KeyWatches, created_at, delete, key_range, modified_at, prefix_range, put, txn,
 };
-use crate::session::{Timing, TokenEpoch, first_offset};
+use crate::session::{TokenEpoch, first_offset};
 use crate::url::{Config, EtcdSite};
 
 /// Asks one member once for what weakens locks.
@@ -171,7 +173,7 @@ const TOO_MANY: &str = "too many operations";
 async fn try_round_trips(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let ask = || async { looking.connection.call(read_offset(site), looking.deadline).await.map(drop) };
     let median = median_round_trip(&*site.clock, Duration::MAX, ask).await?;
-    let interval = Timing { timeout: site.config.session_timeout() }.holding_interval();
+    let interval = holding_interval(site.config.session_timeout());
     Ok(judge_round_trip(interval, median, "a holder proves its session"))
 }
 
@@ -224,11 +226,11 @@ fn read_offset(site: &EtcdSite) -> RangeRequest {
     key_range(site.layout.offset())
 }
 
-/// Writes a new offset of tokens, from the clock, unless another client does so meanwhile.
-pub(crate) async fn renew_tokens(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Finding, Failure> {
 /// What an operator is told who has put back older data.
 const COUNTED_ANEW: &str = "tokens are counted anew from the clock";
 
+/// Writes a new offset of tokens, from the clock, unless another client does so meanwhile.
+pub(crate) async fn renew_tokens(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Finding, Failure> {
     let (found, revision) = offset(looking, site).await?;
     let refuse = |message: &str| Failure::new(FailureKind::Other, Effect::None, message);
     let seen = match found {

@@ -25,7 +25,8 @@ use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{
-    AnswerMeter, Asking, Closer, Effect, Failure, FailureKind, Lookable, Server, Socket, answered, connect_tcp, late,
+    AnswerMeter, Asking, Closer, Effect, Failure, FailureKind, Lookable, Server, Socket, answered, connect_tcp,
+    in_time, until,
 };
 use parking_lot::Mutex;
 use prost::Message;
@@ -97,11 +98,7 @@ impl Connection {
             }
             Ok(connection)
         };
-        tokio::select! {
-            biased;
-            opened = opening => opened,
-            () = clock.sleep_until(deadline) => Err(Failure::late(Effect::None).at(server)),
-        }
+        until(&**clock, deadline, Effect::None, opening).await.map_err(|failure| failure.at(server))
     }
 
     async fn connect(server: &Server, access: &EtcdAccess, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
@@ -146,8 +143,8 @@ impl Connection {
             let answer = answered(asking, is_over, &*clock).await.ok_or_else(|| Failure::broken(Effect::Unknown))?;
             answer.map(tonic::Response::into_inner).map_err(of_status)
         };
-        let answer = self.until(deadline, Asking::begin(asking, Handle::current())).await?;
-        answer.map_err(|failure| for_lack_of(failure, &self.rights))
+        let asking = Asking::begin(asking, Handle::current());
+        in_time(&*self.clock, deadline, asking).await.map_err(|failure| for_lack_of(failure, &self.rights))
     }
 
     /// Opens a stream in both directions. It is answered only after the first request, which must be there already.
@@ -164,15 +161,7 @@ impl Connection {
             let answer = answered(asking, self.is_over.clone(), &*self.clock).await;
             answer.ok_or_else(|| Failure::broken(Effect::Unknown))?.map(tonic::Response::into_inner).map_err(of_status)
         };
-        self.until(deadline, asking).await?.map_err(|failure| for_lack_of(failure, &self.rights))
-    }
-
-    async fn until<T>(&self, deadline: BootInstant, work: impl Future<Output = T>) -> Result<T, Failure> {
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
-        }
+        in_time(&*self.clock, deadline, asking).await.map_err(|failure| for_lack_of(failure, &self.rights))
     }
 
     fn request<Q>(&self, message: Q) -> Request<Q> {

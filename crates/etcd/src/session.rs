@@ -3,20 +3,19 @@
 //! Here is the state that all parts of a session share, and what a connection of it begins with.
 //!
 //! - `belief`: the rule, pure. `lanes`: the order of the calls.
-//! - `driver`: keeps the lease alive, connects again, and ends the session. `open`: grants the lease.
+//! - `driver`: has the lease granted, keeps it alive, connects again, and ends the session.
 //!
 //! What is stored for locks, and what is asked of them, is left to `queue`.
 
 mod belief;
 mod driver;
 mod lanes;
-mod open;
 #[cfg(test)]
 mod promotion_tests;
 
 pub(crate) use belief::Timing;
+pub(crate) use driver::open;
 pub(crate) use lanes::QueuedRemoval;
-pub(crate) use open::open;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -66,15 +65,8 @@ impl Core {
         let EtcdSite { config, layout, clock, testing } = site.clone();
         let GrantedLease { lease, timeout, belief, safe_until } = granted;
         let (timing, asked) = (Timing { timeout }, config.session_timeout());
-        let beginning = Beginning {
-            session: lease.to_string(),
-            testing,
-            timeout,
-            safe_until,
-            notice: timing.notice(),
-            worth_granting: timing.worth_granting(),
-            operation_timeout: config.operation_timeout,
-        };
+        let (session, operation_timeout) = (lease.to_string(), config.operation_timeout);
+        let beginning = Beginning::timed(timing, session, testing, safe_until, operation_timeout);
         Self {
             config,
             layout,

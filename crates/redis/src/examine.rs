@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Severity, Ticket};
-use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, FailureKind, judge_round_trip, late, median_round_trip};
+use lockkeeper_session::{
+    Clocks, FOR_TOKENS, Failure, FailureKind, holding_interval, judge_round_trip, late, median_round_trip,
+};
 use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Batch, KeyWake, answer, list, only, text};
@@ -17,7 +19,6 @@ use crate::examine::judge::{
 };
 use crate::look::RedisLook;
 use crate::script::KeyScheme;
-use crate::session::Timing;
 use crate::url::{Config, RedisSite};
 
 /// The settings that `INFO` does not report.
@@ -190,6 +191,6 @@ async fn try_round_trips(looking: RedisLook<'_>, site: &RedisSite) -> Result<Opt
         read.arg(looking.layout.base()).arg("tok");
         ask(looking, read, "HGET").await.map(drop)
     });
-    let interval = Timing { timeout: site.config.session_timeout() }.interval();
+    let interval = holding_interval(site.config.session_timeout());
     Ok(judge_round_trip(interval, median.await?, "a session renews"))
 }

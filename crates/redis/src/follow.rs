@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Backoff, EventSender, FollowEvent, LockSnapshot, QueueName, Scope};
-use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, or_never};
+use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, SessionTiming as _, or_never};
 use redis::cmd;
 
 use crate::connection::{Batch, Connection, KeyMarks, Marked, answer, list, number, only, texts, until_replaced};
@@ -124,7 +124,7 @@ impl Following {
         tokio::select! {
             () = connections.connection.over() => Failure::broken(Effect::None),
             () = of_plain => Failure::broken(Effect::None),
-            failure = until_replaced(config, clock, server, self.timing.interval()) => failure,
+            failure = until_replaced(config, clock, server, self.timing.holding_interval()) => failure,
         }
     }
 

@@ -4,11 +4,10 @@
 //! session or a contender stands on. Replication is asynchronous. The wait narrows the time in which a promotion can
 //! lose a grant, and does not end it: a replica that has not heard of it may be promoted all the same.
 //!
-//! - `belief`: until when a session is believed, pure. `open`: opens it. `driver`: keeps it.
+//! - `belief`: until when a session is believed, pure. `driver`: opens it, and keeps it.
 
 mod belief;
 mod driver;
-mod open;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +23,7 @@ use crate::connection::{Batch, Connection, answer, number};
 use crate::layout::{Layout, RedisSessionId};
 use crate::url::{Config, RedisSite};
 pub(crate) use belief::Timing;
-pub(crate) use driver::{taught, teach};
-pub(crate) use open::open;
+pub(crate) use driver::{open, taught, teach};
 
 /// A connection that a session has been taken over to.
 pub(crate) type RedisLink = lockkeeper_session::Linked<Connection>;
@@ -49,15 +47,8 @@ impl Core {
     fn new(site: &RedisSite, id: RedisSessionId, opened_at: BootInstant, runtime: Handle) -> Self {
         let RedisSite { config, layout, clock, testing } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
-        let beginning = Beginning {
-            session: id.to_string(),
-            testing,
-            timeout: timing.timeout,
-            safe_until: opened_at.saturating_add(timing.belief()),
-            notice: timing.notice(),
-            worth_granting: timing.worth_granting(),
-            operation_timeout: config.operation_timeout,
-        };
+        let safe_until = opened_at.saturating_add(timing.belief());
+        let beginning = Beginning::timed(timing, id.to_string(), testing, safe_until, config.operation_timeout);
         Self {
             config,
             layout,

@@ -12,6 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 
+use crate::{Effect, Failure};
+
 /// How long after the end of a connection its driver may take to hand out what it has read, on a busy machine.
 const HANDED_OUT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -23,6 +25,49 @@ const READ_WITHIN: Duration = Duration::from_millis(100);
 pub async fn late(clock: &dyn Clock, deadline: BootInstant) {
     clock.sleep_until(deadline).await;
     clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
+}
+
+/// Waits for an answer until it is [`late`].
+///
+/// # Errors
+///
+/// Those of the request; that there was no answer in time.
+pub fn in_time<T>(
+    clock: &dyn Clock,
+    deadline: BootInstant,
+    asking: impl Future<Output = Result<T, Failure>>,
+) -> impl Future<Output = Result<T, Failure>> {
+    // By value it would stand twice in each of the futures around this one, and they are large.
+    let asking = Box::pin(asking);
+    async move {
+        tokio::select! {
+            biased;
+            answer = asking => answer,
+            () = late(clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        }
+    }
+}
+
+/// Makes an attempt until this moment, and no longer; `effect` is what it may have had then.
+///
+/// # Errors
+///
+/// Those of the attempt; that it was too late.
+pub fn until<T>(
+    clock: &dyn Clock,
+    deadline: BootInstant,
+    effect: Effect,
+    attempt: impl Future<Output = Result<T, Failure>>,
+) -> impl Future<Output = Result<T, Failure>> {
+    // As above.
+    let attempt = Box::pin(attempt);
+    async move {
+        tokio::select! {
+            biased;
+            outcome = attempt => outcome,
+            () = clock.sleep_until(deadline) => Err(Failure::late(effect)),
+        }
+    }
 }
 
 /// Waits for something, if there is anything to wait for, and else without end.

@@ -20,7 +20,7 @@ use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 
-use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, at_home, share};
+use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, at_home, share, until};
 
 /// The number of a session's first connection.
 pub const FIRST_CONNECTION: u64 = 1;
@@ -234,11 +234,7 @@ impl<K: Keeping> SessionKeeper<K> {
         let last = last.as_ref();
         kept.detached();
         let end_at = async |server, attempt_ends| {
-            tokio::select! {
-                biased;
-                told = kept.end_at(server, attempt_ends) => told,
-                () = clock.sleep_until(attempt_ends) => Err(Failure::late(Effect::Unknown)),
-            }
+            until(clock, attempt_ends, Effect::Unknown, kept.end_at(server, attempt_ends)).await
         };
         let told = match life.bond().liveness() {
             Liveness::Lost(LossReason::Expired) => Ok(()),
@@ -290,13 +286,7 @@ where
         return Err(Failure::late(Effect::None));
     }
     let deadline = begun.saturating_add(FAREWELL_MAX);
-    let told = on_a_thread(move || async move {
-        tokio::select! {
-            biased;
-            told = end(deadline) => told,
-            () = clock.sleep_until(deadline) => Err(Failure::late(Effect::Unknown)),
-        }
-    });
+    let told = on_a_thread(move || until(clock, deadline, Effect::Unknown, end(deadline)));
     if clock.now() >= deadline {
         *SILENT.lock() = Some((last.cloned(), clock.now()));
     }

@@ -5,7 +5,8 @@
 //! - [`at_home`]: a task that no fork goes on with.
 //! - [`Socket`]: a connection over TCP or TLS. [`OwnStream`]: what is below it, of no use in a fork.
 //! - [`Failure`]: why a request failed, and what that is to a caller. [`contained`]: a panic of a driver is one too.
-//! - [`late`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is shared.
+//! - [`late`], [`in_time`], [`until`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is
+//!   shared.
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
 //!   [`SessionTiming`]: what follows from its timeout.
@@ -64,9 +65,10 @@ mod server;
 mod site;
 mod task;
 mod tcp;
+mod timing;
 mod ways;
 
-pub use asking::{Asking, Unclaimed, answered, late, or_never, share};
+pub use asking::{Asking, Unclaimed, answered, in_time, late, or_never, share, until};
 pub use dial::{AnswerMeter, Socket, Stream, connect_tcp};
 pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
 pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
@@ -89,5 +91,6 @@ pub use site::{Bug, ClientTesting, Site};
 pub use task::{at_home, contained, of_task};
 pub use tcp::{Closer, OwnStream, Tcp};
 pub use ways::{DialHistory, Order, Random, Ways, pause_after};
+pub use timing::{SessionTiming, holding_interval};
 
 pub(crate) use outbox::{CallOutbox, SessionCall};

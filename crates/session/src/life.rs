@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::{CallOutbox, ClientTesting, Effect, Failure, Link, Server};
+use crate::{CallOutbox, ClientTesting, Effect, Failure, Link, Server, SessionTiming};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -71,6 +71,20 @@ pub struct Beginning {
     pub worth_granting: Duration,
     /// How long one request may take.
     pub operation_timeout: Duration,
+}
+
+impl Beginning {
+    /// Begins a session by what follows from its timeout.
+    pub fn timed(
+        timing: impl SessionTiming,
+        session: String,
+        testing: ClientTesting,
+        safe_until: BootInstant,
+        operation_timeout: Duration,
+    ) -> Self {
+        let (timeout, notice, worth_granting) = (timing.timeout(), timing.notice(), timing.worth_granting());
+        Self { session, testing, timeout, safe_until, notice, worth_granting, operation_timeout }
+    }
 }
 
 /// What all parts of one session share on every service. Holding it does not keep the session alive.

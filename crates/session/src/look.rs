@@ -14,7 +14,7 @@ use lockkeeper_core::{
 use parking_lot::Mutex;
 
 use crate::life::{LOOK_ATTEMPTS_MAX, PAUSE};
-use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, late};
+use crate::{Failure, Life, Link as _, Linked, Lookable, in_time};
 
 /// What a look shows, or why it shows nothing.
 pub type Sight<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
@@ -136,12 +136,7 @@ impl<C: Lookable, F: Send + Sync + 'static, L: Clone + Send + Sync + 'static> On
         let mut attempt = 1;
         loop {
             let (connection, lender) = self.connection(deadline).await?;
-            let seen = tokio::select! {
-                biased;
-                seen = look(&about, &connection, deadline) => seen,
-                () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
-            };
-            let failure = match seen {
+            let failure = match in_time(&*self.clock, deadline, look(&about, &connection, deadline)).await {
                 Ok(seen) => return Ok(seen),
                 Err(failure) => failure,
             };

@@ -10,14 +10,13 @@ mod report;
 use std::time::Duration;
 
 use lockkeeper_core::Finding;
-use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, judge_round_trip, median_round_trip};
+use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, holding_interval, judge_round_trip, median_round_trip};
 
 use crate::examine::judge::Examined;
 use crate::examine::report::ServerReport;
 use crate::look::GreetedWire;
 use crate::site::SqlSite;
 use crate::statement::{Argument, Statement, word};
-use crate::timing::Timing;
 
 /// After what part of a request's time no further one is begun: the examination has to be answered within that time.
 const MEASURING_DIVISOR: u32 = 4;
@@ -60,7 +59,7 @@ fn judge_all(seen: &Examined<'_>) -> Vec<Finding> {
     findings.extend(judge::judge_settled(seen.report));
     findings.extend(judge::judge_waking(seen.config, seen.wake_method));
     findings.extend(seen.clocks.and_then(|clocks| clocks.judge("the server", FOR_TOKENS)));
-    let interval = Timing { timeout: seen.config.session_timeout() }.busy_interval();
+    let interval = holding_interval(seen.config.session_timeout());
     findings.extend(judge_round_trip(interval, seen.median, "a session beats"));
     findings
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Backoff, ContenderInfo, EventSender, FollowEvent, LockSnapshot, QueueName, Scope};
-use lockkeeper_session::{Effect, Failure, Follow};
+use lockkeeper_session::{Effect, Failure, Follow, until};
 
 use crate::engine::{Intent, Wire};
 use crate::follow::look_pauses::LookPauses;
@@ -85,12 +85,8 @@ impl Following {
 
     async fn look(&self, wire: &dyn Wire) -> Result<AllLocks, Failure> {
         let deadline = self.site.clock.now().saturating_add(self.site.config.operation_timeout);
-        let seen = tokio::select! {
-            biased;
-            seen = inspect_all(wire, &self.scope.prefix, &self.scope.also) => seen,
-            () = self.site.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
-        };
-        seen.inspect_err(|_| wire.shut())
+        let looking = inspect_all(wire, &self.scope.prefix, &self.scope.also);
+        until(&*self.site.clock, deadline, Effect::None, looking).await.inspect_err(|_| wire.shut())
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, LossReason, Ticket};
-use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, OwnContenders, late};
+use lockkeeper_session::{Beginning, Bug, Failure, Life, OwnContenders, SessionTiming as _, in_time};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -53,15 +53,8 @@ impl Core {
     pub(super) fn new(site: &SqlSite, id: SessionNumber, opened_at: BootInstant, runtime: Handle) -> Self {
         let SqlSite { config, clock, testing, .. } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
-        let beginning = Beginning {
-            session: id.to_string(),
-            testing,
-            timeout: timing.timeout,
-            safe_until: opened_at.saturating_add(timing.belief()),
-            notice: timing.notice(),
-            worth_granting: timing.worth_granting(),
-            operation_timeout: config.operation_timeout,
-        };
+        let safe_until = opened_at.saturating_add(timing.belief());
+        let beginning = Beginning::timed(timing, id.to_string(), testing, safe_until, config.operation_timeout);
         Self {
             id,
             timing,
@@ -112,11 +105,7 @@ impl Core {
     /// Waits for an answer that keeps the session: one that takes too long shows that the connection is of no use.
     pub(super) async fn patiently<T>(&self, asking: BoxFuture<Result<T, Failure>>) -> Result<T, Failure> {
         let deadline = self.life.clock.now().saturating_add(self.timing.patience());
-        tokio::select! {
-            biased;
-            answer = asking => answer,
-            () = late(&*self.life.clock, deadline) => Err(Failure::late(Effect::Unknown)),
-        }
+        in_time(&*self.life.clock, deadline, asking).await
     }
 
     /// The epoch of a connection with this number: what was sent under a lower one has no effect any more.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, Result};
-use lockkeeper_session::{ClientTesting, Effect, Failure, Server};
+use lockkeeper_session::{ClientTesting, Effect, Failure, Server, until};
 
 use crate::engine::{Connected, DatabaseEngine, Intent};
 use crate::url::{Config, Dialect};
@@ -86,12 +86,8 @@ impl DatabaseEngine for Servers {
     fn connect(&self, server: &Server, deadline: BootInstant, intent: Intent) -> BoxFuture<Result<Connected, Failure>> {
         let (this, server) = (self.clone(), server.clone());
         Box::pin(async move {
-            tokio::select! {
-                biased;
-                connected = this.connect_to(&server, intent) => connected,
-                () = this.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
-            }
-            .map_err(|failure| failure.at(&server))
+            let connecting = this.connect_to(&server, intent);
+            until(&*this.clock, deadline, Effect::None, connecting).await.map_err(|failure| failure.at(&server))
         })
     }
 }

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use lockkeeper_session::SessionTiming;
+
 use crate::statement::{AnswerRow, RowKind, SessionNumber};
 
 /// The greatest timeout of sessions unless `setup` says another: for so long no lock is granted after a loss of data.
@@ -14,28 +16,6 @@ pub(crate) const SESSION_TIMEOUT_MAX_DEFAULT: Duration = Duration::from_secs(60)
 /// For how long no lock is granted after a start that seems to have lost nothing. A client that has lost its connection
 /// tries to connect at the longest pause of [`Backoff::CONNECTING`](lockkeeper_core::Backoff::CONNECTING).
 pub(crate) const BRIEF: Duration = Duration::from_secs(5);
-
-/// A session that holds or waits beats once in this part of the timeout …
-const BUSY_DIVISOR: u32 = 6;
-
-/// … but at least this often, since an old beat is of little use to a caller that asks how long it still holds.
-const BUSY_MAX: Duration = Duration::from_secs(3);
-
-/// A session that neither holds nor waits beats once in this part of the timeout. So late, at most, others see a beat
-/// for the first time: a dead session goes a quarter of its timeout after that timeout.
-const IDLE_DIVISOR: u32 = 4;
-
-/// How much earlier than others remove the session the belief ends: this much, for clocks read in milliseconds …
-const MARGIN: Duration = Duration::from_millis(100);
-
-/// … and this part of the timeout, for clocks that run at different speeds.
-const MARGIN_DIVISOR: u32 = 50;
-
-/// A beat that is not answered within this part of the timeout shows that the connection is of no use …
-const PATIENCE_DIVISOR: u32 = 6;
-
-/// … but no sooner than this, since a busy machine answers late.
-const PATIENCE_MIN: Duration = Duration::from_millis(500);
 
 /// For what part of the timeout a session should be believed at least when a lock is granted.
 const WORTH_DIVISOR: u32 = 2;
@@ -47,21 +27,6 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// How long after a beat the next one is sent while the session holds or waits.
-    pub(crate) fn busy_interval(self) -> Duration {
-        (self.timeout / BUSY_DIVISOR).min(BUSY_MAX)
-    }
-
-    /// How long after a beat the next one is sent while it does neither.
-    pub(crate) fn idle_interval(self) -> Duration {
-        self.timeout / IDLE_DIVISOR
-    }
-
-    /// By how much belief ends early, and others remove the session late.
-    pub(crate) fn margin(self) -> Duration {
-        MARGIN + self.timeout / MARGIN_DIVISOR
-    }
-
     /// For how long a beat is believed, from its sending.
     pub(crate) fn belief(self) -> Duration {
         self.timeout.saturating_sub(self.margin())
@@ -71,20 +36,22 @@ impl Timing {
     pub(crate) fn doubt(self) -> Duration {
         self.timeout + self.margin()
     }
+}
 
-    /// How long a beat may take before the connection is given up.
-    pub(crate) fn patience(self) -> Duration {
-        (self.timeout / PATIENCE_DIVISOR).max(PATIENCE_MIN)
+impl SessionTiming for Timing {
+    const PATIENCE_DIVISOR: u32 = 6;
+
+    fn timeout(self) -> Duration {
+        self.timeout
     }
 
-    /// For how long the session should be believed at least when a lock is granted.
-    pub(crate) fn worth_granting(self) -> Duration {
+    fn worth_granting(self) -> Duration {
         self.timeout / WORTH_DIVISOR
     }
 
-    /// How long before its deadline a holder certainly learns that beats fail. At worst it was granted a lock just
-    /// before a beat that was due at an idle session's pace, and waits for that one's answer.
-    pub(crate) fn notice(self) -> Duration {
+    /// At worst a holder was granted a lock just before a beat that was due at an idle session's pace, and waits for
+    /// that one's answer.
+    fn notice(self) -> Duration {
         self.belief().saturating_sub(self.idle_interval() + self.patience())
     }
 }
@@ -127,7 +94,7 @@ mod tests {
             assert!(timing.notice() > Duration::from_millis(800), "{seconds} s: {:?}", timing.notice());
             let before_a_beat = timing.belief().saturating_sub(timing.idle_interval());
             assert!(before_a_beat > timing.worth_granting(), "{seconds} s: a grant would wait for a beat");
-            assert!(timing.busy_interval() <= timing.idle_interval(), "{seconds} s");
+            assert!(timing.holding_interval() <= timing.idle_interval(), "{seconds} s");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
-use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _, Make};
+use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _, Make, SessionTiming as _};
 
 use crate::layout::Name;
 use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, in_time};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -87,7 +87,8 @@ impl KeyWatches {
         let shared = WatchStream { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
         shared.send(WatchUnion::Create(WatchRange::Deletion(key).request(FIRST_WATCH)));
         let mut answers = connection.stream(PATH, UnboundedReceiverStream::new(sent), deadline).await?;
-        let first = connection.until(deadline, answers.message()).await?.map_err(of_status)?;
+        let first = async { answers.message().await.map_err(of_status) };
+        let first = in_time(&*connection.clock, deadline, first).await?;
         // A watch that is refused has no number.
         match first.ok_or_else(|| Failure::broken(Effect::None))? {
             WatchResponse { watch_id: FIRST_WATCH, .. } | WatchResponse { canceled: true, .. } => {}

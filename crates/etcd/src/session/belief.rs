@@ -9,30 +9,10 @@
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::SessionTiming;
 
-/// A holder renews once in this part of the timeout …
-const HOLDING_DIVISOR: u32 = 6;
-
-/// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
-const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
-
-/// A session without contenders renews once in this part of the timeout.
-const IDLE_DIVISOR: u32 = 4;
-
-/// How much earlier than the lease the belief ends: this much, for the time between two looks of the server …
-const MARGIN: Duration = Duration::from_millis(100);
-
-/// … and this part of the timeout, for clocks that run at different speeds.
-const MARGIN_DIVISOR: u32 = 50;
-
-/// A renewal that is not answered within this part of the timeout shows that the connection is of no use …
-const PATIENCE_DIVISOR: u32 = 5;
-
-/// … and within this part, that it may be of none: then it goes to another member too …
+/// A renewal that is not answered within this part of the timeout goes to another member too.
 const DOUBT_DIVISOR: u32 = 10;
-
-/// … but neither sooner than this, since a busy machine answers late.
-const PATIENCE_MIN: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Timing {
@@ -40,35 +20,25 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// How long after a renewal the next one is sent while a contender of the session stands in a queue.
-    pub(crate) fn holding_interval(self) -> Duration {
-        (self.timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
-    }
-
-    pub(crate) fn idle_interval(self) -> Duration {
-        self.timeout / IDLE_DIVISOR
-    }
-
-    pub(crate) fn patience(self) -> Duration {
-        (self.timeout / PATIENCE_DIVISOR).max(PATIENCE_MIN)
-    }
-
     /// How long a renewal may take before it goes to another member too.
     pub(crate) fn doubt(self) -> Duration {
-        (self.timeout / DOUBT_DIVISOR).max(PATIENCE_MIN)
+        self.part_for(DOUBT_DIVISOR)
+    }
+}
+
+impl SessionTiming for Timing {
+    const PATIENCE_DIVISOR: u32 = 5;
+
+    fn timeout(self) -> Duration {
+        self.timeout
     }
 
-    fn margin(self) -> Duration {
-        MARGIN + self.timeout / MARGIN_DIVISOR
-    }
-
-    pub(crate) fn worth_granting(self) -> Duration {
+    fn worth_granting(self) -> Duration {
         self.timeout / 2
     }
 
-    /// How long before its deadline a holder certainly learns that renewals fail: at worst, the last one was answered
-    /// as late as may be, and the next one was due an interval later.
-    pub(crate) fn notice(self) -> Duration {
+    /// At worst, the last renewal was answered as late as may be, and the next one was due an interval later.
+    fn notice(self) -> Duration {
         let used = self.margin() + 2 * self.holding_interval() + self.patience();
         self.timeout.saturating_sub(used)
     }

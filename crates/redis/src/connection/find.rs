@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Order, Server, Socket, share};
+use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Order, Server, Socket, share, until};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value, cmd};
 
@@ -83,12 +83,7 @@ async fn ask(
             (_, found) => found,
         }
     };
-    tokio::select! {
-        biased;
-        found = asking => found,
-        () = clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
-    }
-    .map_err(|failure| match failure.kind {
+    until(clock, deadline, Effect::None, asking).await.map_err(|failure| match failure.kind {
         FailureKind::Unsupported => Failure::new(FailureKind::Settings, Effect::None, "this is no sentinel"),
         _ => failure.said_by("sentinel"),
     })

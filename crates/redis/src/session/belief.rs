@@ -7,13 +7,9 @@
 
 use std::time::Duration;
 
-/// A session renews once in this part of the timeout …
-const INTERVAL_DIVISOR: u32 = 6;
+use lockkeeper_session::SessionTiming;
 
-/// … but at least this often, since an old renewal is of little use to a caller that asks how long it still holds.
-const INTERVAL_MAX: Duration = Duration::from_secs(3);
-
-/// … and at most this often, however little the service says that its clock goes on at once.
+/// A session renews at most this often, however little the service says that its clock goes on at once.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// By how much the service's clock may go on at once, beyond the time between two renewals: one may come so late …
@@ -21,18 +17,6 @@ const GUARD_MAX: Duration = Duration::from_secs(1);
 
 /// … or this part of the timeout, if that is less.
 const GUARD_DIVISOR: u32 = 6;
-
-/// How much earlier than the session the belief ends: this much, for clocks that are read in milliseconds …
-const MARGIN: Duration = Duration::from_millis(100);
-
-/// … and this part of the timeout, for clocks that run at different speeds.
-const MARGIN_DIVISOR: u32 = 50;
-
-/// A renewal that is not answered within this part of the timeout shows that the connection is of no use …
-const PATIENCE_DIVISOR: u32 = 5;
-
-/// … but no sooner than this, since a busy machine answers late.
-const PATIENCE_MIN: Duration = Duration::from_millis(500);
 
 /// For what part of the timeout a session should be believed at least when a lock is granted.
 const WORTH_DIVISOR: u32 = 3;
@@ -43,43 +27,37 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// How long after a renewal the next one is sent, by this session's own needs.
-    pub(crate) fn interval(self) -> Duration {
-        (self.timeout / INTERVAL_DIVISOR).min(INTERVAL_MAX)
-    }
-
     /// How long after a renewal the next one is sent where the service's clock goes on by at most this at once: it must
     /// not fall behind.
     pub(crate) fn interval_under(self, guard: Duration) -> Duration {
-        self.interval().min((guard * 3 / 4).max(INTERVAL_MIN))
+        self.holding_interval().min((guard * 3 / 4).max(INTERVAL_MIN))
     }
 
     /// By how much this session lets the service's clock go on at once.
     pub(crate) fn guard(self) -> Duration {
-        self.interval() + (self.timeout / GUARD_DIVISOR).min(GUARD_MAX)
-    }
-
-    fn margin(self) -> Duration {
-        MARGIN + self.timeout / MARGIN_DIVISOR
+        self.holding_interval() + (self.timeout / GUARD_DIVISOR).min(GUARD_MAX)
     }
 
     /// For how long a renewal is believed, from its sending.
     pub(super) fn belief(self) -> Duration {
         self.timeout.saturating_sub(self.guard() + self.margin())
     }
+}
 
-    pub(crate) fn patience(self) -> Duration {
-        (self.timeout / PATIENCE_DIVISOR).max(PATIENCE_MIN)
+impl SessionTiming for Timing {
+    const PATIENCE_DIVISOR: u32 = 5;
+
+    fn timeout(self) -> Duration {
+        self.timeout
     }
 
-    pub(crate) fn worth_granting(self) -> Duration {
+    fn worth_granting(self) -> Duration {
         self.timeout / WORTH_DIVISOR
     }
 
-    /// How long before its deadline a holder certainly learns that renewals fail: at worst, the last one was answered
-    /// at once, and the next one, an interval later, is waited for.
-    pub(crate) fn notice(self) -> Duration {
-        self.belief().saturating_sub(self.interval() + self.patience())
+    /// At worst, the last renewal was answered at once, and the next one, an interval later, is waited for.
+    fn notice(self) -> Duration {
+        self.belief().saturating_sub(self.holding_interval() + self.patience())
     }
 }
 
@@ -110,7 +88,7 @@ mod tests {
         for seconds in [2, 3, 4, 10, 20, 300, 86_400] {
             let timing = of_seconds(seconds);
             assert!(timing.notice() > Duration::from_millis(200), "{seconds} s: {:?}", timing.notice());
-            let after_renewal = timing.belief().saturating_sub(timing.interval());
+            let after_renewal = timing.belief().saturating_sub(timing.holding_interval());
             assert!(after_renewal > timing.worth_granting(), "{seconds} s: a grant would wait for a renewal");
         }
     }
@@ -119,7 +97,7 @@ mod tests {
     fn sessions_of_others_make_one_renew_more_often_and_never_less() {
         let timing = of_seconds(20);
         assert_eq!(timing.interval_under(of_seconds(2).guard()).as_millis(), 499);
-        assert_eq!(timing.interval_under(of_seconds(300).guard()), timing.interval());
+        assert_eq!(timing.interval_under(of_seconds(300).guard()), timing.holding_interval());
         assert_eq!(timing.interval_under(Duration::ZERO), INTERVAL_MIN, "a service that says nothing of use");
     }
 

@@ -1,24 +1,31 @@
-//! The keeping of a session: it is renewed over one connection, taken over to the next one, and ended. A renewal
-//! removes what dead sessions have left.
+//! The keeping of a session: it is opened, renewed over one connection, taken over to the next one, and ended. A
+//! renewal removes what dead sessions have left.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Operation, Ticket};
-use lockkeeper_session::{Effect, Failure, Keeping, Life, Lookable as _, News, Server, late};
+use lockkeeper_core::{BoxFuture, Operation, Owner, Result, Ticket};
+use lockkeeper_session::{
+    Effect, FIRST_CONNECTION, Failure, Keeping, Life, Lookable as _, News, Server, SessionTiming as _, Unclaimed, keep,
+    late, of_task, runtime_for,
+};
 use redis::Value;
+use tokio::runtime::Handle;
 
-use crate::connection::{Batch, Connection, KeyWake, answer, list, number, only, text, until_replaced};
-use crate::layout::Layout;
+use crate::connection::{
+    Batch, Connection, KeyWake, OpenedConnection, answer, list, number, only, text, until_replaced,
+};
+use crate::layout::{Layout, RedisSessionId};
 use crate::script::Script;
+use crate::session::belief::Timing;
 use crate::session::{Core, RedisLink, check_copies, copied};
-use crate::url::Config;
+use crate::url::{ClockGuard, Config, RedisSite};
 
 /// How many pieces of a session are ended in turn: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;
 
-pub(super) struct Driver(pub(super) Arc<Core>);
+struct Driver(Arc<Core>);
 
 impl Keeping for Driver {
     type Link = RedisLink;
@@ -44,7 +51,7 @@ impl Keeping for Driver {
             biased;
             () = link.connection.over() => Failure::broken(Effect::None),
             failure = until_gone(core, &link.connection) => failure,
-            failure = until_replaced(&core.config, clock, server, core.timing.interval()) => failure,
+            failure = until_replaced(&core.config, clock, server, core.timing.holding_interval()) => failure,
             failure = renew_until_lost(core, &link) => failure,
         }
     }
@@ -87,7 +94,7 @@ struct Renewed {
 
 /// Renews until the connection fails, or the service has ended the session: then the failure's kind is
 /// [`FailureKind::SessionGone`](lockkeeper_session::FailureKind::SessionGone).
-pub(super) async fn renew_until_lost(core: &Arc<Core>, link: &Arc<RedisLink>) -> Failure {
+async fn renew_until_lost(core: &Arc<Core>, link: &Arc<RedisLink>) -> Failure {
     loop {
         let sent_at = core.life.clock.now();
         let pause = match renew(core, link, sent_at).await {
@@ -96,7 +103,7 @@ pub(super) async fn renew_until_lost(core: &Arc<Core>, link: &Arc<RedisLink>) ->
             // The server turns us away for now; the session may still be renewed in time.
             Err(failure) if failure.is_passing() && failure.effect == Effect::None && !failure.needs_another() => {
                 core.life.set_trouble(Some(failure));
-                core.timing.interval() / 4
+                core.timing.holding_interval() / 4
             }
             Err(failure) => return failure,
         };
@@ -141,7 +148,7 @@ async fn renew(core: &Arc<Core>, link: &Arc<RedisLink>, sent_at: BootInstant) ->
 
 /// Waits until the service says that the session is over: the key that is there while the session is was deleted.
 /// Returns at any failure too.
-pub(super) async fn until_gone(core: &Core, connection: &Connection) -> Failure {
+async fn until_gone(core: &Core, connection: &Connection) -> Failure {
     loop {
         match watch_once(core, connection).await {
             Ok(KeyWake::Changed) => {}
@@ -176,12 +183,7 @@ pub(crate) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failu
 
 /// Reads the answers to such a batch, to its script and to the wait for copies behind that; returns the first word of
 /// the script's. There are enough copies if it is `ok`.
-pub(super) fn taught_and_copied(
-    layout: &Layout,
-    config: &Config,
-    mut answers: Vec<Value>,
-    what: &str,
-) -> Result<String, Failure> {
+fn taught_and_copied(layout: &Layout, config: &Config, mut answers: Vec<Value>, what: &str) -> Result<String, Failure> {
     let copies = answers.split_off((layout.scripts().len() + 1).min(answers.len()));
     let mut answer = list(taught(answers, what)?)?.into_iter();
     let word = text(answer.next().ok_or_else(Failure::unexpected)?)?;
@@ -192,7 +194,7 @@ pub(super) fn taught_and_copied(
 }
 
 /// Takes a session over to another connection. From then on no join of an older one takes effect.
-pub(super) async fn restore(
+async fn restore(
     core: &Core,
     connection: Connection,
     number: u64,
@@ -210,5 +212,82 @@ pub(super) async fn restore(
         }
         "gone" => Err(Failure::session_gone()),
         _ => Err(Failure::superseded()),
+    }
+}
+
+/// The greatest step of the service's clock where the server's clock is trusted, in milliseconds: a century.
+const TRUSTED_GUARD_MS: u128 = 100 * 365 * 24 * 60 * 60 * 1_000;
+
+/// How long the end of a session that is not used may take.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Opens a session at the first server that lets us. Dropping the future ends what it has begun.
+pub(crate) async fn open(site: RedisSite) -> Result<Arc<Core>> {
+    let runtime = runtime_for("Redis")?;
+    let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
+    let mut finder = site.config.finder(&site.clock);
+    let (site, place) = (&site, &runtime);
+    let opened = finder.round(deadline, |server, attempt_ends| async move {
+        // Each attempt opens another session: the end of one that failed may come late, and under another name of the
+        // same server.
+        let bits = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?.bits();
+        attempt(site, RedisSessionId::from_random(bits), server, attempt_ends, place).await
+    });
+    let (core, link) = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
+    runtime.spawn(keep(Driver(core.clone()), finder, link));
+    Ok(core)
+}
+
+async fn attempt(
+    site: &RedisSite,
+    id: RedisSessionId,
+    server: Server,
+    deadline: BootInstant,
+    runtime: &Handle,
+) -> Result<(Arc<Core>, Arc<RedisLink>), Failure> {
+    let RedisSite { config, layout, clock, .. } = site;
+    let timing = Timing { timeout: config.session_timeout() };
+    let guard_ms = match config.clock_guard {
+        ClockGuard::Guarded => timing.guard().as_millis(),
+        ClockGuard::Trusting => TRUSTED_GUARD_MS,
+    };
+    let owner = Owner::this_process().to_string();
+    let arguments = [id.to_string(), timing.timeout.as_millis().to_string(), guard_ms.to_string(), owner];
+    let batch = teach(layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
+    let (first, way) = (copied(batch, config), (config.clone(), clock.clone()));
+    // It goes on if the caller gives up, so that the session can be ended then.
+    let connecting = runtime.spawn(async move {
+        let (config, clock) = way;
+        Connection::open_with(first, &server, &config.access, &clock, deadline).await
+    });
+    let mut opening = Unclaimed::new(connecting, |connecting| {
+        let closing = close_unused(site, id);
+        runtime.spawn(async move {
+            // Without an answer there is no way to the session, if there is one. It expires.
+            if let Ok(Ok(opened)) = connecting.await {
+                closing(opened.connection).await;
+            }
+        });
+    });
+    let opened = (&mut *opening).await.map_err(of_task);
+    drop(opening.claim());
+    let OpenedConnection { connection, sent_at: opened_at, answers } = opened??;
+    let connection = Unclaimed::new(connection, |connection| drop(runtime.spawn(close_unused(site, id)(connection))));
+    config.check(&connection)?;
+    if taught_and_copied(layout, config, answers?, "open")? != "ok" {
+        return Err(Failure::unexpected());
+    }
+    let core = Arc::new(Core::new(site, id, opened_at, runtime.clone()));
+    Ok((core, RedisLink::new(connection.claim(), FIRST_CONNECTION, ())))
+}
+
+fn close_unused(site: &RedisSite, id: RedisSessionId) -> impl FnOnce(Connection) -> BoxFuture<()> + Send + use<> {
+    let batch = Batch::new().script(site.layout.script(Script::Close), &[site.layout.base()], id.to_string());
+    let clock = site.clock.clone();
+    move |connection| {
+        Box::pin(async move {
+            // A session that could not be ended expires.
+            let _ = connection.send_until(batch, clock.now().saturating_add(CLOSED_WITHIN)).await;
+        })
     }
 }

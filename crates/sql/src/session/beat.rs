@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Bug, Effect, Failure, News, Server};
+use lockkeeper_session::{Bug, Effect, Failure, News, Server, SessionTiming as _};
 use tokio::sync::mpsc;
 
 use crate::engine::{Connected, Hint};
@@ -31,7 +31,7 @@ pub(super) async fn run(core: &Core, link: &Arc<SqlLink>, others: &Others, mut s
             }
             // The server turns us away for now; the session may still be proven in time.
             core.life.set_trouble(Some(failure));
-            core.life.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval() / 4)).await;
+            core.life.clock.sleep_until(sent_at.saturating_add(core.timing.holding_interval() / 4)).await;
             sent_at = core.life.clock.now();
         }
     }
@@ -40,7 +40,7 @@ pub(super) async fn run(core: &Core, link: &Arc<SqlLink>, others: &Others, mut s
 /// Waits until the next beat is due, or is asked for.
 async fn until_next(core: &Core, sent_at: BootInstant) {
     let due = async {
-        core.life.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval())).await;
+        core.life.clock.sleep_until(sent_at.saturating_add(core.timing.holding_interval())).await;
         if !core.is_busy() {
             core.life.clock.sleep_until(sent_at.saturating_add(core.timing.idle_interval())).await;
         }

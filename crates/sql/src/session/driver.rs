@@ -7,7 +7,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Owner, Result, Ticket};
 use lockkeeper_session::{
-    Effect, FIRST_CONNECTION, Failure, FailureKind, Keeping, Life, Server, Unclaimed, keep, runtime_for,
+    Effect, FIRST_CONNECTION, Failure, FailureKind, Keeping, Life, Server, SessionTiming as _, Unclaimed, keep,
+    runtime_for, until,
 };
 use tokio::runtime::Handle;
 
@@ -18,7 +19,7 @@ use crate::session::others::Others;
 use crate::session::settling::{self, Unsettled, greet};
 use crate::session::{Core, serving};
 use crate::site::SqlSite;
-use crate::statement::{AnswerRow, Argument, SessionNumber, Statement, status, word};
+use crate::statement::{Argument, SessionNumber, Statement, status, word};
 use crate::url::Config;
 
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
@@ -153,13 +154,9 @@ async fn attempt(
     let answers = async {
         let greeted = greeted.await?;
         let unsettled = Unsettled::read(&greeted, clock.now(), None)?;
-        Ok::<_, Failure>((unsettled, opened.await?))
+        Ok((unsettled, opened.await?))
     };
-    let (unsettled, opened): (_, Vec<AnswerRow>) = tokio::select! {
-        biased;
-        answers = answers => answers?,
-        () = clock.sleep_until(deadline) => return Err(Failure::late(Effect::Unknown)),
-    };
+    let (unsettled, opened) = until(&**clock, deadline, Effect::Unknown, answers).await?;
     match word(&opened)? {
         // It says the same of the data's state as the answer before.
         "ok" | "unsettled" => {}

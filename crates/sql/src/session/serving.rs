@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::or_never;
+use lockkeeper_session::{SessionTiming as _, or_never};
 use tokio::sync::mpsc;
 
 use crate::engine::{Hint, NamedLockWait, WakeMethod};
@@ -93,8 +93,8 @@ async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
 
 /// Waits for one named lock until it opens, the time is up, or another one is next.
 async fn wait_at(core: &Core, link: &SqlLink, ticket: Ticket) {
-    let ends_at = core.life.clock.now().saturating_add(core.timing.busy_interval());
-    let mut named_lock = link.connection.wire.await_named_lock(ticket, core.timing.busy_interval());
+    let ends_at = core.life.clock.now().saturating_add(core.timing.holding_interval());
+    let mut named_lock = link.connection.wire.await_named_lock(ticket, core.timing.holding_interval());
     let ended = loop {
         let next = core.waits.on_table(|table, now| table.next_named_lock(now));
         if next.ticket != Some(ticket) {

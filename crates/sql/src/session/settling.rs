@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, FailureKind, Link as _};
+use lockkeeper_session::{Effect, Failure, FailureKind, Link as _, SessionTiming as _};
 
 use crate::look::SqlLink;
 use crate::session::Core;
@@ -125,7 +125,7 @@ async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &Unsettled) 
     loop {
         let now = core.life.clock.now();
         core.life.set_trouble(Some(unsettled.trouble(now).at(link.server())));
-        let next = now.saturating_add(core.timing.busy_interval()).min(unsettled.settles_at);
+        let next = now.saturating_add(core.timing.holding_interval()).min(unsettled.settles_at);
         core.life.clock.sleep_until(next).await;
         if core.life.clock.now() >= unsettled.settles_at {
             let settle = Statement::new("settle", vec![Argument::Text(unsettled.state.clone())]);
@@ -152,6 +152,6 @@ async fn pause_after(core: &Core, failure: Failure) -> Result<(), Failure> {
     if !failure.is_passing() || failure.needs_another() {
         return Err(failure);
     }
-    core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.busy_interval() / 4)).await;
+    core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.holding_interval() / 4)).await;
     Ok(())
 }

@@ -7,5 +7,5 @@ mod session;
 mod state;
 
 pub(crate) use call::{CallAnswer, ClientCall, Synced, WatchWait, if_there};
-pub(crate) use session::{SessionLink, holding_interval};
+pub(crate) use session::SessionLink;
 pub(crate) use state::{Happening, LinkPhase, OnReply, RequestOutcome, Then};

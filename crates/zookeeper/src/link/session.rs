@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond, SessionTimeout};
+use lockkeeper_session::holding_interval;
 use lockkeeper_zk_proto::client::{AnchorConfig, SessionConfig};
 use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
@@ -193,17 +194,6 @@ impl fmt::Debug for SessionLink {
 /// By how much a proof is worth less than the timeout, besides its own bounds: this part of the timeout, for the time
 /// between two pings and as much again for the way.
 const WORTH_DIVISOR: u32 = 5;
-
-/// A holder proves its session once in this part of the timeout …
-const HOLDING_DIVISOR: u32 = 6;
-
-/// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
-const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
-
-/// How long after a proof a holder sends the next one at the latest.
-pub(crate) fn holding_interval(timeout: Duration) -> Duration {
-    (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
-}
 
 impl SessionLink {
     /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or

@@ -6,14 +6,14 @@ use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{LossReason, Operation, Result};
-use lockkeeper_session::or_never;
+use lockkeeper_session::{holding_interval, or_never};
 use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{
     ErrorCode, MultiOperation, MultiResult, OpCode, WatchEventKind, ZkRequest, ZkResponse,
 };
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::link::{Happening, RequestOutcome, Then, holding_interval};
+use crate::link::{Happening, RequestOutcome, Then};
 use crate::lock::owner;
 use crate::lock::place::{NodePlace, Occupation};
 use crate::lock::queue_data::QueueData;
