@@ -50,14 +50,14 @@ mod dial;
 mod examine;
 mod failure;
 mod finder;
+mod hexadecimal;
 mod keeping;
 mod life;
-mod hexadecimal;
 mod link;
 mod look;
 mod lookup;
-mod outbox;
 mod marks;
+mod outbox;
 mod own_contenders;
 mod queue;
 mod record;
@@ -73,24 +73,25 @@ pub use dial::{AnswerMeter, Socket, Stream, connect_tcp};
 pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
 pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 pub use finder::Finder;
+pub use hexadecimal::{from_hexadecimal, hexadecimal_number, to_hexadecimal};
 pub use keeping::{FIRST_CONNECTION, Keeping, LAPSED_IS_ENDED_WITHIN, keep, runtime_for};
 pub use life::{Beginning, Belief, Ending, Life, refuse};
 pub use link::{Link, Linked, Lookable};
 pub use look::{Follow, Onlooker, Onlooking, Sight, follow};
-pub use hexadecimal::{from_hexadecimal, hexadecimal_number, to_hexadecimal};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
+pub use marks::Marks;
 pub use outbox::Make;
 pub use own_contenders::{News, OwnContenders};
-pub use marks::Marks;
 pub use queue::{
-    Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, Watch,
+    Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, WATCH_AFTER,
+    Watch, Young, anchor, outlives_session,
 };
 pub use record::{Ask, Record, shortened};
 pub use server::Server;
 pub use site::{Bug, ClientTesting, Site};
 pub use task::{at_home, contained, of_task};
 pub use tcp::{Closer, OwnStream, Tcp};
-pub use ways::{DialHistory, Order, Random, Ways, pause_after};
 pub use timing::{SessionTiming, holding_interval};
+pub use ways::{DialHistory, Order, Random, Ways, pause_after};
 
 pub(crate) use outbox::{CallOutbox, SessionCall};

@@ -256,11 +256,6 @@ impl<L: Link> Life<L> {
         }
     }
 
-    /// Returns the connections from now on, also those that are over.
-    pub fn links(&self) -> watch::Receiver<Option<Arc<L>>> {
-        self.link.subscribe()
-    }
-
     /// Returns the connection in use, or waits for the next one until this moment.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! calls go out in order over one connection after the other. The waist's methods stand here.
 //!
 //! - `service`: what a service must be able to do for it. `queues`: what the calls share. `entries`: our own
-//!   contenders.
+//!   contenders. `young`: those that are not watched yet.
 //! - `join`, `leave`, `waits`: the calls that take more than one request.
 //!
 //! How a queue lies in a service, and how its answers read, the backend knows; which contender may go, the recipes.
@@ -13,6 +13,7 @@ mod leave;
 mod queues;
 mod service;
 mod waits;
+mod young;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +27,10 @@ use lockkeeper_core::{
 use crate::{Failure, refuse};
 
 pub use entries::{Own, Place};
-pub use service::{Departing, Joined, Left, Queues, Refusal, Service, Stage, Stood, Stored, Watch};
+pub use service::{
+    Departing, Joined, Left, Queues, Refusal, Service, Stage, Stood, Stored, Watch, anchor, outlives_session,
+};
+pub use young::{WATCH_AFTER, Young};
 
 /// One session of a keeper. Dropping it ends it.
 pub struct QueueSession<S: Service> {

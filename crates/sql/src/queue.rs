@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, Lifetime, LossReason, QueueName,
-    QueueView, Rank, Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, LossReason, QueueName, QueueView,
+    Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{
-    Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Record, Refusal, Service, Stage, Stood, Stored, Watch,
+    Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Record, Refusal, Service, Stage, Stood, Stored,
+    Watch, anchor, outlives_session,
 };
 
 use crate::answer::{SqlAnswer, id_of, mode_number, ticket_of, version};
@@ -33,7 +34,9 @@ type Queues = lockkeeper_session::Queues<Sql>;
 pub(crate) type SqlSession = lockkeeper_session::QueueSession<Sql>;
 
 pub(crate) fn begin(core: Arc<Core>) -> SqlSession {
-    SqlSession::new(Sql { watches: QueueWatches::new(core.clone()), core }, hear_of_ours)
+    SqlSession::new(Sql { watches: QueueWatches::new(core.clone()), core }, |queues: Arc<Queues>| async move {
+        queues.hear_of(&queues.service.core.contenders).await;
+    })
 }
 
 impl Sql {
@@ -62,7 +65,8 @@ impl Service for Sql {
 
     fn refusal(&self, _queue: &QueueName, entries: &[Entry]) -> Option<Refusal> {
         let first = entries.first()?;
-        let differs = |entry: &Entry| is_persistent(entry) != is_persistent(first) || anchor(entry) != anchor(first);
+        let differs =
+            |entry: &Entry| outlives_session(entry) != outlives_session(first) || anchor(entry) != anchor(first);
         let message = "places that are taken together stand together, and live as long as each other";
         entries.iter().any(differs).then(|| (ErrorKind::Unsupported, message.to_owned()))
     }
@@ -80,7 +84,7 @@ impl Service for Sql {
             part,
             Argument::Ids(entries.iter().map(|entry| entry.ticket.bits()).collect()),
             Argument::Bytes(entries.iter().map(|entry| mode_number(entry.mode)).collect()),
-            Argument::Flag(is_persistent(&entries[0])),
+            Argument::Flag(outlives_session(&entries[0])),
             Argument::OptionalId(anchor(&entries[0]).and_then(ticket_of).map(Ticket::bits)),
             Argument::Text(records(entries, core.life.clock.unix_time())),
             Argument::Flag(shows_whole),
@@ -218,34 +222,6 @@ impl Service for Sql {
             Stage::Placed(place) => core.contenders.add(place.ticket, ()),
             Stage::Shown(place, view) => place.own.note(view.ahead_of(&place.id)),
             Stage::Gone(ticket) | Stage::Kept(ticket) => core.contenders.remove(ticket),
-        }
-    }
-}
-
-const fn is_persistent(entry: &Entry) -> bool {
-    matches!(entry.lifetime, Lifetime::Persistent { .. })
-}
-
-/// The contender beside which an entry is to stand.
-const fn anchor(entry: &Entry) -> Option<&ContenderId> {
-    match &entry.rank {
-        Rank::Tail => None,
-        Rank::With(anchor) => Some(anchor),
-    }
-}
-
-/// Takes in what beats tell of our own contenders, until the session is over.
-async fn hear_of_ours(queues: Arc<Queues>) {
-    let core = &queues.service.core;
-    let mut told = core.contenders.told();
-    loop {
-        tokio::select! {
-            biased;
-            _ = core.life.ended() => return,
-            news = told.recv() => match news {
-                Some(news) => queues.hear(news),
-                None => return,
-            }
         }
     }
 }

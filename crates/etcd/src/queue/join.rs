@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Entry, Extent, Lifetime, Operation, QueueName, QueueView, Rank, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind, Joined, Lookable as _, Make, Stood, Stored};
+use lockkeeper_core::{Entry, Extent, Operation, QueueName, QueueView, Ticket};
+use lockkeeper_session::{
+    Effect, Failure, FailureKind, Joined, Lookable as _, Stood, Stored, anchor, outlives_session,
+};
 
 use crate::layout::{KeyRecord, Name, QueuePosition, ticket_of};
 use crate::proto::{KeyValue, RangeRequest, RequestOp, ResponseOp, TxnRequest};
@@ -37,10 +39,10 @@ struct JoinEntry {
     anchor: Option<Arc<EtcdPlace>>,
 }
 
-struct KeyJoin {
+pub(super) struct KeyJoin {
     queues: Weak<Queues>,
-    inner: Arc<QueueCore>,
-    queue: QueueName,
+    pub(super) inner: Arc<QueueCore>,
+    pub(super) queue: QueueName,
     wanted: Vec<JoinEntry>,
     joining: Arc<KeyJoinProgress>,
     shows_whole: bool,
@@ -57,33 +59,15 @@ struct StoredEntries {
     asked_at: BootInstant,
 }
 
-pub(super) fn make(
-    queues: &Arc<Queues>,
-    queue: &QueueName,
-    entries: &[Entry],
-    shows_whole: bool,
-) -> Make<EtcdLink, Joined<EtcdOwn>> {
-    let Some(join) = KeyJoin::new(queues, queue, entries, shows_whole).map(Arc::new) else {
-        return Arc::new(|_| Box::pin(std::future::ready(Ok(Joined::Full("too many places were taken beside one")))));
-    };
-    Arc::new(move |link| {
-        let (work, over) = (join.clone(), link.clone());
-        join.inner.run(&join.queue, None, async move { work.store(&over).await })
-    })
-}
-
 impl KeyJoin {
     /// Claims names for the entries; `None` if too many places were taken beside one contender.
-    fn new(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Option<Self> {
+    pub(super) fn new(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Option<Self> {
         let inner = queues.service.inner.clone();
         let (since_unix, lease) = (inner.core.life.clock.unix_time(), inner.core.lease);
         let mut wanted = Vec::with_capacity(entries.len());
         for (number, entry) in (0..).zip(entries) {
-            let anchor = match &entry.rank {
-                Rank::Tail => None,
-                // It was there when the call was checked.
-                Rank::With(id) => queues.place_of(queue, id),
-            };
+            // It was there when the call was checked.
+            let anchor = anchor(entry).and_then(|id| queues.place_of(queue, id));
             let beside = match &anchor {
                 None => None,
                 Some(anchor) => Some(beside(anchor)?),
@@ -93,7 +77,7 @@ impl KeyJoin {
                 ticket: entry.ticket,
                 name: Name { mode: entry.mode, segment, lease, slot: 0, number, beside },
                 value: KeyRecord::of(entry, queue, since_unix).to_bytes(),
-                outlives_session: matches!(entry.lifetime, Lifetime::Persistent { .. }),
+                outlives_session: outlives_session(entry),
                 anchor,
             });
         }
@@ -109,7 +93,7 @@ impl KeyJoin {
     }
 
     /// Sends the entries over one connection until their fate is known.
-    async fn store(&self, link: &EtcdLink) -> Result<Joined<EtcdOwn>, Failure> {
+    pub(super) async fn store(&self, link: &EtcdLink) -> Result<Joined<EtcdOwn>, Failure> {
         // It has waited in its lane.
         let wants = |queues: Arc<Queues>| self.wanted.iter().all(|wanted| queues.wants(wanted.ticket));
         if !self.queues.upgrade().is_some_and(wants) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
-use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _, Make, SessionTiming as _};
+use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _, SessionTiming as _};
 
 use crate::layout::Name;
 use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse};
@@ -27,9 +27,10 @@ const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
 /// longest request has are needed anyway.
 const TOGETHER_MAX: usize = 64;
 
-struct KeyLeave {
-    inner: Arc<QueueCore>,
-    queue: QueueName,
+/// The removal of a contender of ours, or the question why it is gone.
+pub(super) struct KeyLeave {
+    pub(super) inner: Arc<QueueCore>,
+    pub(super) queue: QueueName,
     meant: LeaveTarget,
 }
 
@@ -43,30 +44,17 @@ enum LeaveTarget {
     Nothing,
 }
 
-/// The call that removes a contender of ours, or asks why it is gone.
-pub(super) fn make(
-    inner: &Arc<QueueCore>,
-    queue: &QueueName,
-    ticket: Ticket,
-    id: Option<&ContenderId>,
-) -> Make<EtcdLink, Left> {
-    let layout = &inner.core.layout;
-    let meant = match id {
-        Some(id) => layout.name(id).map(|name| LeaveTarget::Created(name, layout.contender(queue, id).1)),
-        None => inner.claims.lock().get(ticket).cloned().map(LeaveTarget::Of),
-    };
-    let (inner, queue) = (inner.clone(), queue.clone());
-    let leaving = Arc::new(KeyLeave { inner, queue, meant: meant.unwrap_or(LeaveTarget::Nothing) });
-    Arc::new(move |link| {
-        let (work, named, over) = (leaving.clone(), leaving.clone(), link.clone());
-        let removal = QueuedRemoval::new(move || named.key());
-        let own = removal.clone();
-        leaving.inner.run(&leaving.queue, Some(removal), async move { work.leave(&over, &own).await })
-    })
-}
-
 impl KeyLeave {
-    async fn leave(&self, link: &EtcdLink, own: &QueuedRemoval) -> Result<Left, Failure> {
+    pub(super) fn new(inner: &Arc<QueueCore>, queue: &QueueName, ticket: Ticket, id: Option<&ContenderId>) -> Self {
+        let layout = &inner.core.layout;
+        let meant = match id {
+            Some(id) => layout.name(id).map(|name| LeaveTarget::Created(name, layout.contender(queue, id).1)),
+            None => inner.claims.lock().get(ticket).cloned().map(LeaveTarget::Of),
+        };
+        Self { inner: inner.clone(), queue: queue.clone(), meant: meant.unwrap_or(LeaveTarget::Nothing) }
+    }
+
+    pub(super) async fn leave(&self, link: &EtcdLink, own: &QueuedRemoval) -> Result<Left, Failure> {
         if let Some(outcome) = own.outcome() {
             return outcome.map(|()| Left::Removed);
         }
@@ -128,7 +116,7 @@ impl KeyLeave {
 
     /// Returns its key, and the revision at which it was created, as far as answers have told that; none if more is to
     /// be found out at its removal, so that it is not done with others.
-    fn key(&self) -> Option<(Vec<u8>, i64)> {
+    pub(super) fn key(&self) -> Option<(Vec<u8>, i64)> {
         let (name, created) = self.known().filter(|(name, _)| !self.may_be_last(name))?;
         Some((self.inner.core.layout.key(&self.queue, &name), created))
     }

@@ -1,15 +1,14 @@
 //! State that the calls of one session share: the session below, its own contenders from their joins until they are
 //! certainly gone, and what is known of long queues.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation, QueueName, Ticket};
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_session::{Effect, Failure, Young};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::layout::{Layout, MODES, Name, QueuePosition};
 use crate::proto::{Compare, TxnRequest, TxnResponse};
@@ -28,9 +27,8 @@ pub(super) struct QueueCore {
     pub(super) core: Arc<Core>,
     pub(super) claims: Mutex<Claims>,
     pub(super) tails: Mutex<Tails>,
-    /// The places to be watched, with the moment from which on.
-    pub(super) unwatched: Mutex<VecDeque<(BootInstant, Arc<EtcdPlace>)>>,
-    pub(super) kick: Notify,
+    /// The places that are not watched yet.
+    pub(super) young: Young<EtcdOwn>,
     told: Mutex<ToldDeparture>,
 }
 
@@ -47,8 +45,7 @@ impl QueueCore {
             core,
             claims: Mutex::default(),
             tails: Mutex::default(),
-            unwatched: Mutex::default(),
-            kick: Notify::new(),
+            young: Young::default(),
             told: Mutex::default(),
         }
     }

@@ -7,39 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{BoxFuture, Departure, Extent, Operation, QueueName, QueueView, Value};
-use lockkeeper_session::{Departing, Failure, Lookable as _, Watch, or_never};
+use lockkeeper_core::{BoxFuture, Departure, Operation};
+use lockkeeper_session::{Departing, Failure, Lookable as _, Watch};
 use tokio::sync::watch;
 
 use crate::layout::KeyRecord;
 use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::state::{Etcd, EtcdPlace, QueueCore, Queues};
-use crate::queue::view::ReadSource;
-use crate::queue::writes;
 use crate::rpc::{KeyEvent, KeyWatch, WatchRange, key_range};
 use crate::session::{EtcdLink, header};
 
-/// Looks at a queue and at the other queues of its lock.
-pub(super) fn of_queue(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdLink, QueueView> {
-    let queue = queue.clone();
-    let watched = WatchRange::Prefix(inner.core.layout.lock(&queue));
-    begin_watch(inner, watched, move |inner, link| {
-        let queue = queue.clone();
-        Box::pin(async move { inner.view(&link, &queue, ReadSource::Member, Extent::Whole).await })
-    })
-}
-
-pub(super) fn of_value(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdLink, Option<Value>> {
-    let queue = queue.clone();
-    let watched = WatchRange::Key(inner.core.layout.value(&queue));
-    begin_watch(inner, watched, move |inner, link| {
-        let queue = queue.clone();
-        Box::pin(async move { writes::value_of_member(&inner, &link, &queue).await })
-    })
-}
-
-fn begin_watch<T: Send + 'static>(
+/// Begins to watch, and then looks.
+pub(super) fn begin_watch<T: Send + 'static>(
     inner: &Arc<QueueCore>,
     watched: WatchRange,
     look: impl Fn(Arc<QueueCore>, Arc<EtcdLink>) -> BoxFuture<Result<T, Failure>> + Send + Sync + 'static,
@@ -212,13 +191,9 @@ async fn gone_by(inner: &QueueCore, link: &EtcdLink, (key, created): &AheadKey) 
     Ok((!is_there).then_some(revision))
 }
 
-/// How long a contender stands before it is watched, unless its owner waits.
-const WATCH_AFTER: Duration = Duration::from_millis(100);
-
 pub(super) async fn run_guard(queues: Arc<Queues>) {
     let inner = queues.service.inner.clone();
     while let Some(link) = inner.core.life.next_link().await {
-        let mut links = inner.core.life.links();
         let expiring = inner.clone();
         let on_session = move |event: KeyEvent<'_>| {
             if matches!(event, KeyEvent::Deleted(_)) {
@@ -231,35 +206,13 @@ pub(super) async fn run_guard(queues: Arc<Queues>) {
             watch_place(&queues, &link, &place);
         }
         loop {
-            let due = watch_those_due(&queues, &link);
-            let is_other =
-                |present: &Option<Arc<EtcdLink>>| present.as_ref().is_none_or(|present| present.number != link.number);
             tokio::select! {
                 biased;
-                // The sender lives in the session that we hold.
-                _ = links.wait_for(is_other) => break,
-                () = inner.kick.notified() => {}
-                () = or_never(due.map(|due| inner.core.life.clock.sleep_until(due))) => {}
+                () = inner.core.life.until_other(&link) => break,
+                place = inner.young.grown(&*inner.core.life.clock) => if !place.own.is_watched() {
+                    watch_place(&queues, &link, &place);
+                }
             }
-        }
-    }
-}
-
-/// Watches the places that have stood long enough; returns the moment of the next one.
-fn watch_those_due(queues: &Arc<Queues>, link: &Arc<EtcdLink>) -> Option<BootInstant> {
-    let inner = &queues.service.inner;
-    let now = inner.core.life.clock.now();
-    loop {
-        let place = {
-            let mut unwatched = inner.unwatched.lock();
-            let (due, place) = unwatched.front()?;
-            if *due > now && place.bond.stands() {
-                return Some(*due);
-            }
-            unwatched.pop_front()?.1
-        };
-        if !place.own.is_watched() {
-            watch_place(queues, link, &place);
         }
     }
 }
@@ -286,8 +239,7 @@ pub(super) fn watch_place(queues: &Arc<Queues>, link: &Arc<EtcdLink>, place: &Ar
             // On another connection all that stand are watched anew.
             KeyEvent::Over if weak_link.upgrade().is_some_and(|link| !link.connection.is_over()) => {
                 let later = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
-                inner.unwatched.lock().push_back((later, place));
-                inner.kick.notify_one();
+                inner.young.add_until(&place, later);
             }
             KeyEvent::Over => {}
         }
@@ -317,20 +269,5 @@ fn note_record(place: &EtcdPlace, kv: &KeyValue) {
         Some(kv).filter(|kv| kv.create_revision == place.own.created).and_then(|kv| KeyRecord::read(&kv.value));
     if let Some(revocation) = record.and_then(|record| record.revocation()) {
         place.bond.revoke(revocation);
-    }
-}
-
-impl QueueCore {
-    /// Watches a new place once it has stood for a while.
-    pub(super) fn watch_later(&self, place: Arc<EtcdPlace>) {
-        let due = place.placed_at.saturating_add(WATCH_AFTER);
-        let was_empty = {
-            let mut unwatched = self.unwatched.lock();
-            unwatched.push_back((due, place));
-            unwatched.len() == 1
-        };
-        if was_empty {
-            self.kick.notify_one();
-        }
     }
 }

@@ -3,61 +3,31 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{
-    ContenderId, ErrorKind, Expected, FencingToken, Operation, QueueName, Request, Revocation, Value, ValueVersion,
-};
-use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Make, Refusal};
+use lockkeeper_core::{Expected, FencingToken, Operation, QueueName, Revocation, Value, ValueVersion};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _};
 
 use crate::layout::{KeyRecord, Name};
-use crate::proto::{self, KeyValue, PutRequest, RangeRequest, RangeResponse};
+use crate::proto::{self, KeyValue, PutRequest, RangeRequest};
 use crate::queue::state::QueueCore;
+use crate::queue::view::ReadSource;
 use crate::rpc::{absent, created_at, delete, key_range, modified_at, no_room, operation, put, range_of};
 use crate::session::{EtcdLink, header};
 
 /// How often a contender's record is read again because another request was written meanwhile.
 const REWRITES_MAX: u32 = 16;
 
-pub(super) fn request(
-    inner: &Arc<QueueCore>,
-    queue: &QueueName,
-    contender: &ContenderId,
-    request: &Request,
-) -> Result<Option<Make<EtcdLink, bool>>, Refusal> {
-    let refuse = |message: &str| Err((ErrorKind::Unsupported, message.to_owned()));
-    let name = inner.core.layout.name(contender);
-    match request {
-        Request::Yield(_) if name.is_none() => {
-            return refuse("it was made by another client, which hears no requests");
-        }
-        Request::Yield(_) | Request::Break { .. } => {}
-        _ => return refuse("there is no such request on etcd"),
-    }
-    let (key, created) = inner.core.layout.contender(queue, contender);
-    let (inner, queue, request) = (inner.clone(), queue.clone(), request.clone());
-    let asking = Arc::new(RequestTarget { inner: inner.clone(), name, key, created });
-    Ok(Some(Arc::new(move |link| {
-        let (asking, request, over) = (asking.clone(), request.clone(), link.clone());
-        inner.run(&queue, None, async move {
-            match &request {
-                Request::Yield(revocation) => asking.ask_to_yield(&over, revocation).await,
-                Request::Break { token } => asking.break_it(&over, *token).await,
-                _ => Ok(false),
-            }
-        })
-    })))
-}
-
-struct RequestTarget {
-    inner: Arc<QueueCore>,
+/// The contender that a request is meant for.
+pub(super) struct RequestTarget {
+    pub(super) inner: Arc<QueueCore>,
     /// `None` of another client's contender.
-    name: Option<Name>,
-    key: Vec<u8>,
-    created: i64,
+    pub(super) name: Option<Name>,
+    pub(super) key: Vec<u8>,
+    pub(super) created: i64,
 }
 
 impl RequestTarget {
     /// Writes the request into the contender's record; its owner watches it.
-    async fn ask_to_yield(&self, link: &EtcdLink, revocation: &Revocation) -> Result<bool, Failure> {
+    pub(super) async fn ask_to_yield(&self, link: &EtcdLink, revocation: &Revocation) -> Result<bool, Failure> {
         let core = &self.inner.core;
         let deadline = core.life.deadline();
         for _ in 0..REWRITES_MAX {
@@ -79,7 +49,7 @@ impl RequestTarget {
     }
 
     /// Removes the contender, with a mark for its owner that ends with the owner's session.
-    async fn break_it(&self, link: &EtcdLink, token: FencingToken) -> Result<bool, Failure> {
+    pub(super) async fn break_it(&self, link: &EtcdLink, token: FencingToken) -> Result<bool, Failure> {
         let core = &self.inner.core;
         let grant = token
             .as_u64()
@@ -121,53 +91,31 @@ fn revision(offset: u64, version: ValueVersion) -> Option<i64> {
     i64::try_from(version.0.checked_sub(u128::from(offset))?).ok()
 }
 
-fn read_answer(inner: &QueueCore, answer: RangeResponse) -> Option<Value> {
-    let offset = inner.core.epoch().offset;
-    let value = |kv: KeyValue| Value { version: version(offset, kv.mod_revision), bytes: kv.value.into() };
-    answer.kvs.into_iter().next().map(value)
-}
-
-pub(super) fn read_value(inner: &Arc<QueueCore>, queue: &QueueName) -> Make<EtcdLink, Option<Value>> {
-    let (inner, queue) = (inner.clone(), queue.clone());
-    Arc::new(move |link| {
-        let (reader, key, over) = (inner.clone(), inner.core.layout.value(&queue), link.clone());
-        inner.run_look(&queue, async move {
-            let core = &reader.core;
-            let answer = core.ask(&over, key_range(key), Operation::Value, core.life.deadline()).await?;
-            Ok(read_answer(&reader, answer))
-        })
-    })
-}
-
-/// Reads the value of a queue as the member behind this connection has it.
-pub(super) async fn value_of_member(
+/// Reads the value of a queue: as the service has it, or as the member behind this connection does.
+pub(super) async fn value(
     inner: &QueueCore,
     link: &EtcdLink,
     queue: &QueueName,
+    by: ReadSource,
 ) -> Result<Option<Value>, Failure> {
-    let range = RangeRequest { serializable: true, ..key_range(inner.core.layout.value(queue)) };
-    let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
-    Ok(read_answer(inner, answer))
-}
-
-/// The call that writes the value of a queue, or removes it, if it is as expected.
-pub(super) fn write_value(
-    inner: &Arc<QueueCore>,
-    queue: &QueueName,
-    expected: Expected,
-    value: Option<Arc<[u8]>>,
-) -> Make<EtcdLink, Option<ValueVersion>> {
-    let (inner, queue) = (inner.clone(), queue.clone());
-    Arc::new(move |link| {
-        let (writer, name, value, over) = (inner.clone(), queue.clone(), value.clone(), link.clone());
-        inner.run(&queue, None, async move { write(&writer, &over, &name, expected, value).await })
-    })
+    let (core, deadline) = (&inner.core, inner.core.life.deadline());
+    let range = key_range(core.layout.value(queue));
+    let answer = match by {
+        ReadSource::Quorum => core.ask(link, range, Operation::Value, deadline).await?,
+        ReadSource::Member => {
+            let range = RangeRequest { serializable: true, ..range };
+            core.send(link, range, Operation::Wait, deadline).await?
+        }
+    };
+    let offset = core.epoch().offset;
+    let value = |kv: KeyValue| Value { version: version(offset, kv.mod_revision), bytes: kv.value.into() };
+    Ok(answer.kvs.into_iter().next().map(value))
 }
 
 /// Writes under the stamp of the connection, as a join does: a write that was not answered never takes effect behind
 /// one that comes after it over the next connection. Without a stamp only a write on a state that was read does so: no
 /// state comes twice, but a value can be absent again.
-async fn write(
+pub(super) async fn write(
     inner: &QueueCore,
     link: &EtcdLink,
     queue: &QueueName,

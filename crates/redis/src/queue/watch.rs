@@ -12,38 +12,19 @@ use std::time::Duration;
 use std::vec;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName, QueueView, Value};
+use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName};
 use lockkeeper_session::{Departing, Effect, Failure, Link as _, Watch, or_never};
 use redis::{Value as Answer, cmd};
 
 use crate::connection::{Batch, KeyWait, KeyWake, answer, number};
 use crate::layout::{QueueMember, part_letter};
-use crate::queue::guard::note_turn;
-use crate::queue::state::{Queues, Redis, RedisPlace};
+use crate::queue::own::{Queues, Redis, RedisPlace, note_turn};
 use crate::queue::view::{StoredRecord, is_foreign, read_with_foreigner};
-use crate::queue::{calls, view};
 use crate::script::Script;
 use crate::session::{Core, RedisLink};
 
-pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, QueueView> {
-    let mut keys = core.layout.queues(queue);
-    keys.extend(core.layout.plain(queue).map(str::to_owned));
-    let look = [part_letter(queue.part()).to_owned(), queue.encoded(), String::new(), "whole".to_owned()];
-    let of_script = core.clone();
-    let looking =
-        move |batch: Batch| batch.script(of_script.layout.script(Script::Look), &[of_script.layout.base()], &look[..]);
-    begin_watch(core, keys, looking, |link, shown| view::read(link.connection_number(), answer(shown, "look")?))
-}
-
-pub(super) fn of_value(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, Option<Value>> {
-    let key = core.layout.value(queue);
-    let keys = vec![key.clone()];
-    let reading = move |batch: Batch| batch.command(calls::get_value(&key));
-    begin_watch(core, keys, reading, |_, read| calls::read_value_answer(answer(read, "HMGET")?))
-}
-
 /// Watches keys, and looks behind that, all in one batch.
-fn begin_watch<T: Send + 'static>(
+pub(super) fn begin_watch<T: Send + 'static>(
     core: &Arc<Core>,
     keys: Vec<String>,
     look: impl Fn(Batch) -> Batch + Send + Sync + 'static,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Mode, Operation, Part, PlaceBond, QueueName,
-    Rank, Result, Ticket,
+    BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Mode, Operation, Part, PlaceBond, QueueName, Result,
+    Ticket,
 };
 
 use crate::queue::entries::{Coverage, JoinProgress, JoiningEntry, OwnStanding, Place};
 use crate::queue::leave;
-use crate::queue::service::{Joined, Queues, Service, Stage, Stood, Stored};
+use crate::queue::service::{Joined, Queues, Service, Stage, Stood, Stored, anchor, outlives_session};
 use crate::{Effect, FailureKind, Make, SessionCall, refuse};
 
 struct JoinCall<S: Service> {
@@ -45,7 +45,7 @@ pub(super) fn begin<S: Service>(
     let progress = Arc::<JoinProgress>::default();
     let mut tickets = Vec::with_capacity(entries.len());
     for entry in entries {
-        let outlives_session = matches!(entry.lifetime, Lifetime::Persistent { .. });
+        let outlives_session = outlives_session(entry);
         let joining = JoiningEntry { queue: queue.clone(), outlives_session, progress: progress.clone() };
         queues.entries.lock().begin(entry.ticket, joining);
         S::note(queues, Stage::Joining(entry.ticket));
@@ -84,9 +84,7 @@ fn check<S: Service>(queues: &Queues<S>, queue: &QueueName, entries: &[Entry]) -
             let message = format!("a contender for `{}` does not stand in this part of a lock", entry.mode);
             return refuse(ErrorKind::Unsupported, message);
         }
-        if let Rank::With(anchor) = &entry.rank
-            && queues.place_of(queue, anchor).is_none()
-        {
+        if anchor(entry).is_some_and(|anchor| queues.place_of(queue, anchor).is_none()) {
             return Err(anchor_gone(queue));
         }
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::queue::entries::{Coverage, Place};
 use crate::queue::service::{Left, Queues, Service, Stage};
-use crate::{Ask, Failure, News};
+use crate::{Ask, Failure, News, OwnContenders};
 
 impl<S: Service> Queues<S> {
     pub(super) fn new(service: S) -> Self {
@@ -109,8 +109,23 @@ impl<S: Service> Queues<S> {
         self.entries.lock().has(ticket)
     }
 
+    /// Takes in what is heard of our own contenders, until the session is over.
+    pub async fn hear_of<W: Clone>(self: &Arc<Self>, contenders: &OwnContenders<W>) {
+        let mut told = contenders.told();
+        let hearing = async {
+            while let Some(news) = told.recv().await {
+                self.hear(news);
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = self.service.life().ended() => {}
+            () = hearing => {}
+        }
+    }
+
     /// Notes what was heard of a contender of ours. Why it is gone is asked when it leaves what is left of it.
-    pub fn hear(self: &Arc<Self>, news: News) {
+    fn hear(self: &Arc<Self>, news: News) {
         let place = |ticket| self.of_ticket(ticket);
         match news {
             News::Missing(ticket) | News::Broken(ticket) => {

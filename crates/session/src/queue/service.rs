@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Freshness, LossReason,
-    QueueName, QueueView, Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Freshness, Lifetime,
+    LossReason, QueueName, QueueView, Rank, Request, Ticket, Value, ValueVersion,
 };
 use parking_lot::Mutex;
 
@@ -102,6 +102,21 @@ pub struct Departing<S: Service> {
     pub ahead: ContenderId,
     /// Our own contender, unless we only look on.
     pub mine: Option<Arc<Place<S::Own>>>,
+}
+
+/// The contender beside which an entry is to stand.
+#[must_use]
+pub const fn anchor(entry: &Entry) -> Option<&ContenderId> {
+    match &entry.rank {
+        Rank::Tail => None,
+        Rank::With(anchor) => Some(anchor),
+    }
+}
+
+/// Whether an entry stays when the session ends.
+#[must_use]
+pub const fn outlives_session(entry: &Entry) -> bool {
+    matches!(entry.lifetime, Lifetime::Persistent { .. })
 }
 
 /// Why something cannot be asked for: the kind of the error, and its words.

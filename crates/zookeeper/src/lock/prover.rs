@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{LossReason, Operation, Result};
-use lockkeeper_session::{holding_interval, or_never};
+use lockkeeper_session::{WATCH_AFTER, holding_interval, or_never};
 use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{
     ErrorCode, MultiOperation, MultiResult, OpCode, WatchEventKind, ZkRequest, ZkResponse,
@@ -17,7 +17,7 @@ use crate::link::{Happening, RequestOutcome, Then};
 use crate::lock::owner;
 use crate::lock::place::{NodePlace, Occupation};
 use crate::lock::queue_data::QueueData;
-use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore, WATCH_AFTER};
+use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore};
 
 /// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should
 /// be worth, so that it can be granted at any moment without another write.

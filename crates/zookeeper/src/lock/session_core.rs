@@ -11,6 +11,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket,
 };
+use lockkeeper_session::WATCH_AFTER;
 use lockkeeper_zk_proto::message::{Acl, ZkRequest};
 use lockkeeper_zk_proto::path::ZnodePath;
 use parking_lot::{Mutex, MutexGuard};
@@ -26,10 +27,6 @@ use crate::lock::shared_list::SharedLists;
 
 /// How often a look is tried again after a lost connection; each attempt waits for the next connection.
 pub(super) const LOOK_ATTEMPTS_MAX: u32 = 4;
-
-/// How long a node stands before it is watched, unless its owner waits: most locks are released sooner, and then the
-/// watch would cost more than the lock.
-pub(super) const WATCH_AFTER: Duration = Duration::from_millis(100);
 
 /// How many nodes are remembered as seen; at this number all are forgotten, which costs a few requests.
 const SEEN_MAX: usize = 100_000;

@@ -1,33 +1,67 @@
-//! Watches our own contenders.
+//! Our own contenders: what is kept of them, and the watches on them.
 //!
-//! Most locks are released soon, and then a watch would cost more than the lock. So a task reads a contender's record
-//! once that has stood for a while, again after each change, and over each new connection.
+//! A task reads a contender's record once that has stood for a while, again after each change, and over each new
+//! connection.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use lockkeeper_core::{Operation, QueueView};
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Young};
+use parking_lot::Mutex;
 use redis::Value;
+use tokio::task::AbortHandle;
 
 use crate::connection::{Batch, KeyWake, answer, only};
-use crate::queue::state::{Queues, RedisPlace, watch_plain_by};
 use crate::queue::view::StoredRecord;
 use crate::session::Core;
+
+pub(crate) struct Redis {
+    pub(super) core: Arc<Core>,
+    /// The places that are not watched yet.
+    pub(super) young: Young<RedisOwn>,
+}
+
+pub(super) type Queues = lockkeeper_session::Queues<Redis>;
+
+pub(super) type RedisPlace = lockkeeper_session::Place<RedisOwn>;
+
+#[derive(Debug, Default)]
+pub(crate) struct RedisOwn {
+    watcher: Mutex<Option<AbortHandle>>,
+    /// The task that watches the plain lock that it took, if it took one.
+    plain_watcher: Mutex<Option<AbortHandle>>,
+}
+
+impl RedisOwn {
+    /// Has this task watch it in place of another one.
+    fn watch_by(&self, watcher: Option<AbortHandle>) {
+        let before = std::mem::replace(&mut *self.watcher.lock(), watcher);
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+}
+
+impl lockkeeper_session::Own for RedisOwn {
+    fn withdrawn(&self) {
+        self.watch_by(None);
+        if let Some(watcher) = self.plain_watcher.lock().take() {
+            watcher.abort();
+        }
+    }
+}
 
 /// Takes in which contenders renewals found to be gone, and has those watched that have stood for a while, until the
 /// session is over.
 pub(super) async fn run_guard(queues: Arc<Queues>) {
     let core = &queues.service.core;
-    let mut told = core.contenders.told();
+    let mut hearing = pin!(queues.hear_of(&core.contenders));
     loop {
         tokio::select! {
             biased;
-            _ = core.life.ended() => return,
+            () = &mut hearing => return,
             place = queues.service.young.grown(&*core.life.clock) => watch_place(&queues, &place),
-            news = told.recv() => match news {
-                Some(news) => queues.hear(news),
-                None => return,
-            },
         }
     }
 }
@@ -44,7 +78,7 @@ fn watch_place(queues: &Arc<Queues>, place: &Arc<RedisPlace>) {
 }
 
 /// Watches the key of one place until that is gone, or is the place's no more.
-pub(super) async fn watch_key(
+async fn watch_key(
     queues: Arc<Queues>,
     place: Arc<RedisPlace>,
     key: String,
@@ -86,10 +120,13 @@ fn note_record(_core: &Core, place: &RedisPlace, record: Value) -> Result<bool, 
 pub(super) fn note_turn(queues: &Arc<Queues>, place: &Arc<RedisPlace>, view: &QueueView) {
     let core = &queues.service.core;
     let Some(key) = core.layout.plain(&place.queue) else { return };
-    if view.contenders.first().is_some_and(|first| first.id == place.id) {
-        watch_plain_by(place, || {
-            core.life.runtime.spawn(watch_key(queues.clone(), place.clone(), key.to_owned(), is_ours)).abort_handle()
-        });
+    if view.contenders.first().is_none_or(|first| first.id != place.id) {
+        return;
+    }
+    let mut watcher = place.own.plain_watcher.lock();
+    if place.bond.stands() && watcher.is_none() {
+        let watching = watch_key(queues.clone(), place.clone(), key.to_owned(), is_ours);
+        *watcher = Some(core.life.runtime.spawn(watching).abort_handle());
     }
 }
 
