@@ -44,7 +44,7 @@
 //! queue while another list of it is requested but not written yet, that list moves behind the caller's own requests,
 //! and both share the answer (`lock::shared_list`): ten thousand joins cost some ten lists.
 //!
-//! A contender of the same session is waited for without a watch (`lock/departure.rs`): the answer to its own deletion
+//! A contender of the same session is waited for without a watch (`lock/waits.rs`): the answer to its own deletion
 //! tells, and counts once the watch on the waiter's own node was answered. A writer behind readers of its session looks
 //! at the queue once (`decide::readers_ahead`). Deletions go before all requests but proofs, and waiters
 //! together leave as one transaction (`client/deletions.rs` in `zk-proto`), so that the server flushes its log once for

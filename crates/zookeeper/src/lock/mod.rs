@@ -2,15 +2,12 @@
 
 mod backend;
 mod census;
-mod change;
-mod departure;
 mod ensemble;
 mod examine;
 mod follow;
 
 mod inspect;
 mod join;
-mod node;
 mod owner;
 mod paths;
 mod place;
@@ -26,6 +23,7 @@ mod shown;
 mod trial;
 mod value;
 mod viewing;
+mod waits;
 mod withdraw;
 
 pub use backend::ZooKeeperBackend;

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::lock::prover::Prover;
 use crate::lock::session_core::{SessionCore, begun};
 use crate::lock::shared_list;
-use crate::lock::{change, departure, join, request, value, withdraw};
+use crate::lock::{join, request, value, waits, withdraw};
 
 pub(super) struct ZooKeeperSession {
     /// Keeps the session alive.
@@ -73,7 +73,7 @@ impl Session for ZooKeeperSession {
         ahead: &ContenderId,
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        begun(departure::DepartureWait::begin(self.inner.clone(), queue, mine, ahead, seen))
+        begun(waits::DepartureWait::begin(self.inner.clone(), queue, mine, ahead, seen))
     }
 
     fn hears_of(&self, contender: &ContenderId) -> bool {
@@ -81,7 +81,7 @@ impl Session for ZooKeeperSession {
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
-        begun(change::queue_changed(self.inner.clone(), queue, seen))
+        begun(waits::queue_changed(self.inner.clone(), queue, seen))
     }
 
     fn request(
@@ -129,7 +129,7 @@ impl Values for ZooKeeperSession {
     }
 
     fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        begun(change::value_changed(self.inner.clone(), queue, seen))
+        begun(waits::value_changed(self.inner.clone(), queue, seen))
     }
 }
 

@@ -13,8 +13,7 @@ use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
 use crate::layout::ChildName;
-use crate::lock::join::QueueJoin;
-use crate::lock::node::{Made, MadeNode, WantedNode};
+use crate::lock::join::{Made, MadeNode, QueueJoin, WantedNode};
 use crate::lock::place::NodePlace;
 use crate::lock::prover::{until_believable, watch_own};
 use crate::lock::session_core::SessionCore;

@@ -19,7 +19,7 @@ use lockkeeper_zk_proto::message::{
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Synced, if_there};
-use crate::lock::node::refusal_of;
+use crate::lock::join::refusal_of;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
 use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore};
