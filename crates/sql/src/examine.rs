@@ -1,19 +1,16 @@
 //! Examination of a database: findings that its users should know. A server is asked what it says of itself, by the
 //! function `examine`, and how long it takes is measured.
 //!
-//! - `report`: reads what a server says of itself, pure;
-//! - `judge`: the rules, pure: what both kinds of database share, and what each has for itself.
+//! `judge` has the rules, pure: what both kinds of database share, and what each has for itself.
 
 mod judge;
-mod report;
 
 use std::time::Duration;
 
 use lockkeeper_core::Finding;
 use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, holding_interval, judge_round_trip, median_round_trip};
 
-use crate::examine::judge::Examined;
-use crate::examine::report::ServerReport;
+use crate::examine::judge::{Examined, ServerReport};
 use crate::look::GreetedWire;
 use crate::site::SqlSite;
 use crate::statement::{Argument, Statement, word};

@@ -1,4 +1,5 @@
-//! Judgements of a server: what was seen of it, and what matters on both kinds of database. Pure.
+//! Judgements of a server: what it says of itself, the answer to `examine`; what else was seen of it; and what matters
+//! on both kinds of database. Pure.
 
 #[cfg(feature = "mysql")]
 pub(super) mod mysql;
@@ -8,13 +9,14 @@ pub(super) mod postgres;
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use lockkeeper_core::{Finding, Severity};
-use lockkeeper_session::Clocks;
+use lockkeeper_session::{Clocks, Failure};
 
 use crate::engine::WakeMethod;
-use crate::examine::report::{LongTransaction, ServerReport};
+use crate::statement::{AnswerRow, RowKind, word};
 use crate::url::{Config, Dialect};
 
 /// One in so many of the server's connections should be free: a process that waits may need a second one.
@@ -25,6 +27,70 @@ const ON_OURS_MAX_S: u64 = 10;
 
 /// How old any other may be: the dead rows of that time slow all joins down.
 pub(crate) const TRANSACTION_MAX_S: u64 = 300;
+
+/// How many characters of a name are shown that another program has chosen.
+const NAME_CHARACTERS_MAX: usize = 60;
+
+/// What a server says of itself, by the names of its facts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerReport(HashMap<String, String>);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct LongTransaction {
+    pub(super) age_s: u64,
+    /// The process or thread of the server that executes it.
+    pub(super) process: u64,
+    /// What its client calls itself; may be empty.
+    pub(super) client: String,
+}
+
+impl ServerReport {
+    pub(super) fn of(rows: &[AnswerRow]) -> Result<Self, Failure> {
+        if word(rows)? != "ok" {
+            return Err(Failure::unexpected());
+        }
+        let facts = rows.iter().filter(|row| row.says(RowKind::Fact));
+        Ok(Self(facts.filter_map(|row| Some((row.text.clone()?, row.ask.clone()?))).collect()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn with(facts: &[(&str, &str)]) -> Self {
+        Self(facts.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A fact in one line of some words, whichever program has made it.
+    pub(super) fn words(&self, name: &str) -> String {
+        short(self.get(name).unwrap_or("unknown"))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| matches!(value.to_uppercase().as_str(), "ON" | "1" | "YES" | "TRUE"))
+    }
+
+    /// Whether a setting is known, and off.
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.get(name).is_some() && !self.is_on(name)
+    }
+
+    /// Reads `75 4711 psql`.
+    pub(super) fn transaction(&self, name: &str) -> Option<LongTransaction> {
+        let mut words = self.get(name)?.splitn(3, ' ');
+        let (age_s, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(LongTransaction { age_s, process, client: short(words.next().unwrap_or_default()) })
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).take(NAME_CHARACTERS_MAX).collect()
+}
 
 pub(crate) struct Examined<'a> {
     pub(crate) config: &'a Config,

@@ -49,8 +49,22 @@ pub(super) fn depart(
     ahead: Ticket,
     mine: Option<Arc<Place<AheadCount>>>,
 ) -> BoxFuture<Result<Departure, Failure>> {
-    let told = wait(&core, &link, ahead, mine.as_deref());
-    Box::pin(async move { until_gone(&core, &link, ahead, mine.as_deref(), told).await })
+    let mut told = wait(&core, &link, ahead, mine.as_deref());
+    Box::pin(async move {
+        loop {
+            match told.await {
+                WaitEnd::Departed => return Ok(Departure::Gone),
+                WaitEnd::ConnectionOver => return Err(Failure::broken(Effect::None)),
+                WaitEnd::Look => {}
+            }
+            if let Some(mine) = &mine
+                && let Err(failure) = find_place(&core, &link, mine).await
+            {
+                core.life.pause_after(&link, &failure).await;
+            }
+            told = wait(&core, &link, ahead, mine.as_deref());
+        }
+    })
 }
 
 fn wait(core: &Core, link: &Arc<SqlLink>, ahead: Ticket, mine: Option<&Place<AheadCount>>) -> WaitHandle {
@@ -58,28 +72,6 @@ fn wait(core: &Core, link: &Arc<SqlLink>, ahead: Ticket, mine: Option<&Place<Ahe
     let nearness = mine.map_or(0, |mine| mine.own.ahead().saturating_sub(1));
     let line = mine.map(|mine| (mine.queue.clone(), mine.token));
     core.waits.departure(link, ahead, nearness, line)
-}
-
-async fn until_gone(
-    core: &Core,
-    link: &Arc<SqlLink>,
-    ahead: Ticket,
-    mine: Option<&Place<AheadCount>>,
-    mut told: WaitHandle,
-) -> Result<Departure, Failure> {
-    loop {
-        match told.await {
-            WaitEnd::Departed => return Ok(Departure::Gone),
-            WaitEnd::ConnectionOver => return Err(Failure::broken(Effect::None)),
-            WaitEnd::Look => {}
-        }
-        if let Some(mine) = mine
-            && let Err(failure) = find_place(core, link, mine).await
-        {
-            core.life.pause_after(link, &failure).await;
-        }
-        told = wait(core, link, ahead, mine);
-    }
 }
 
 /// Finds out how near our own contender is to its turn.

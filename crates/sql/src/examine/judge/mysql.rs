@@ -2,8 +2,9 @@
 
 use lockkeeper_core::{Finding, Severity};
 
-use crate::examine::judge::{Examined, judge_alone, judge_connections, judge_oldest, judge_schema, state};
-use crate::examine::report::ServerReport;
+use crate::examine::judge::{
+    Examined, ServerReport, judge_alone, judge_connections, judge_oldest, judge_schema, state,
+};
 use crate::schema::VERSION;
 
 /// How many versions of rows may wait until they are removed. A server in order has thousands.

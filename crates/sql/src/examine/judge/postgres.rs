@@ -3,9 +3,9 @@
 use lockkeeper_core::{Finding, Severity};
 
 use crate::examine::judge::{
-    Examined, TRANSACTION_MAX_S, judge_alone, judge_connections, judge_oldest, judge_on_ours, judge_schema, state,
+    Examined, ServerReport, TRANSACTION_MAX_S, judge_alone, judge_connections, judge_oldest, judge_on_ours,
+    judge_schema, state,
 };
-use crate::examine::report::ServerReport;
 use crate::postgres::LISTENERS_MAX;
 use crate::schema::VERSION;
 

@@ -1,4 +1,4 @@
-//! Tests of the findings on servers that say this or that.
+//! Tests of the findings on servers that say this or that, and of how that is read.
 
 use super::*;
 use crate::examine::judge_all;
@@ -178,4 +178,29 @@ fn waiters_that_look_are_told_of_with_the_reason() {
         let is_told = word.is_some_and(|word| found.as_ref().is_some_and(|found| found.contains(word)));
         assert_eq!((is_told, found.is_some()), (word.is_some(), word.is_some()), "{url} {wake_method:?}: {found:?}");
     }
+}
+
+fn fact(name: &str, value: Option<&str>) -> AnswerRow {
+    let (text, ask) = (Some(name.to_owned()), value.map(str::to_owned));
+    AnswerRow { what: RowKind::Fact as i16, text, ask, ..AnswerRow::default() }
+}
+
+#[test]
+fn facts_are_read_and_what_is_not_said_is_not_known() {
+    let status = AnswerRow { text: Some("ok".to_owned()), ..AnswerRow::default() };
+    let rows = [status, fact("fsync", Some("off")), fact("oldest", None), fact("count", Some("7"))];
+    let report = ServerReport::of(&rows).expect("a report");
+    assert_eq!((report.get("fsync"), report.get("oldest"), report.number("count")), (Some("off"), None, Some(7)));
+    assert_eq!((report.number("fsync"), report.is_off("fsync"), report.is_off("oldest")), (None, true, false));
+    ServerReport::of(&rows[1..]).expect_err("no status");
+}
+
+#[test]
+fn what_other_programs_have_chosen_is_cut_to_one_line() {
+    let long = format!("12 34 a\nb{}", "c".repeat(100));
+    let report = ServerReport::with(&[("oldest", &long), ("bare", "75 8"), ("strange", "x y z")]);
+    let read = report.transaction("oldest").expect("a transaction");
+    assert!(read.client.starts_with("abc") && read.client.len() == NAME_CHARACTERS_MAX, "{read:?}");
+    let bare = LongTransaction { age_s: 75, process: 8, client: String::new() };
+    assert_eq!((report.transaction("bare"), report.transaction("strange")), (Some(bare), None));
 }
