@@ -8,13 +8,11 @@
 //! Which scheme asks for TLS, and what an operator does about a server without it, is left to each backend. So is all
 //! that one service has before its handshake.
 
-mod connector;
 mod handshake;
 mod material;
 
 pub use tokio_rustls::client::TlsStream;
 pub use tokio_rustls::rustls;
 
-pub use connector::Connector;
-pub use handshake::{HandshakeError, OurCertificate};
+pub use handshake::{Connector, HandshakeError, OurCertificate};
 pub use material::{Identity, SETTINGS, TlsMaterial, TlsSettings};
