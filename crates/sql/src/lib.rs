@@ -22,7 +22,7 @@
 //! - **Waits** (`session/waits`) are kept in one table: what the server tells, beats, named locks and looks end them. A
 //!   departure is proven by the row's absence on the primary, or by what was told over the connection on which the
 //!   contender was seen. PostgreSQL wakes all sessions that listen at each notification. So a session that is far from
-//!   its turn in a quick queue listens only when it comes near (`session/listening.rs`, by the rules of
+//!   its turn in a quick queue listens only when it comes near (`session/serving.rs`, by the rules of
 //!   `waits/handoff_rate.rs`), and looks once after it does.
 //! - **Following** (`follow`): nothing tells an onlooker, so one statement shows all locks, again and again, for a
 //!   hundredth of the time. What has changed is told, and how old it is.
@@ -31,7 +31,7 @@
 //!   compares that with the server's own (`sql/part/settled.sql` of each engine). A client that misses what it had says
 //!   so (`doubt`).
 //! - **Examination** (`examine`): the function `examine` answers facts, each a name and a value, with the rights of the
-//!   schema's owner; `report` reads them, and `judge` knows the rules.
+//!   schema's owner; `judge` reads them, and knows the rules.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 #![cfg_attr(
@@ -44,6 +44,7 @@ mod backend;
 mod engine;
 mod examine;
 mod follow;
+mod line;
 mod look;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -2,17 +2,17 @@
 //! in `sql/part/`, and put in here.
 //!
 //! - `open`, `greeting`: how a server is connected to, and whether it can serve locks.
-//! - `wire`, `line`, `call`, `refusal`: how a function is called, and why it may fail.
+//! - `wire`, `call`, `refusal`: how a function is called, and why it may fail.
 //! - `unasked`: what the server tells by itself.
 
 mod call;
 mod greeting;
-mod line;
 mod open;
 mod refusal;
 mod unasked;
 mod wire;
 
+use crate::line;
 use crate::schema::{FUNCTIONS, filled};
 
 pub(crate) use open::connect;

@@ -244,7 +244,7 @@ pub(crate) fn looking(queue: &QueueName, extent: Extent<'_>) -> Statement {
 pub(crate) const LEAVES_MAX: usize = 256;
 
 /// The function that gives up one place, and that for many.
-pub(crate) const LEAVE: &str = "leave";
+const LEAVE: &str = "leave";
 const LEAVE_ALL: &str = "leave_all";
 
 /// The session and the ticket of a place that a statement gives up, if it does that alone.

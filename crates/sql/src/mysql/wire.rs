@@ -12,19 +12,15 @@ use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure, answered, at_home, contained};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
-use tokio::sync::mpsc::error::TrySendError;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::engine::{
-    ATTEMPTS_MAX, AnswerSender, NamedLockWait, STATEMENTS_MAX, WakeMethod, Wire, WireEnd, pause, too_many,
-};
+use crate::engine::{ATTEMPTS_MAX, AnswerSender, NamedLockWait, WakeMethod, Wire, WireEnd, pause};
+use crate::line::{AskedStatement, KILL, QueueStep, StatementQueue};
 use crate::mysql::named_lock::LockWaits;
 use crate::mysql::{call, refusal};
-use crate::statement::{AnswerRow, LEAVE, LEAVES_MAX, Statement, leave_all, of_one, place, unwanted};
-
-/// The most beats and other statements that go before them: there is one of each at a time.
-const URGENT_MAX: usize = 16;
+use crate::statement::{AnswerRow, Argument, Statement, of_one, unwanted};
 
 /// What goes in one message with the statement before it: the beginning of a session behind the question that comes
 /// first, and its end behind the last release. No beat is due meanwhile, which would be late behind a longer message.
@@ -45,7 +41,7 @@ pub(super) struct WireParts {
 /// A connection to one server. Dropping it lets what was asked be executed, and then closes it.
 pub(super) struct MysqlWire {
     wake_method: WakeMethod,
-    line: StatementLines,
+    line: WireLine,
     lock_waits: LockWaits,
     clock: Arc<dyn Clock>,
     task: AbortHandle,
@@ -53,84 +49,41 @@ pub(super) struct MysqlWire {
 }
 
 /// Where statements wait for their turn.
-struct StatementLines {
-    usual: mpsc::Sender<QueuedStatement>,
-    /// What goes before: a beat would be late behind joins that each wait for a row of another transaction.
-    urgent: mpsc::Sender<QueuedStatement>,
+struct WireLine {
+    queue: Arc<Mutex<StatementQueue<Waiter>>>,
+    /// Tells the task that there is one. Once this is gone, the task ends when there is none.
+    came: mpsc::Sender<()>,
 }
 
-/// A statement that waits for its answer. One that never will be answered is told so.
-struct QueuedStatement {
-    what: QueuedWork,
+impl WireLine {
+    fn ask(&self, statement: Statement, tell: Option<AnswerSender>) -> Result<(), Failure> {
+        let mut queue = self.queue.lock();
+        if self.came.is_closed() {
+            return Err(Failure::broken(Effect::None));
+        }
+        queue.ask(statement, Waiter { is_sent: false, tell })?;
+        // A task that was not told of the one before sees both.
+        let _ = self.came.try_send(());
+        Ok(())
+    }
+}
+
+/// One who waits for an answer; nobody does for the end of a wait. One that never will be answered is told so.
+struct Waiter {
     is_sent: bool,
     tell: Option<AnswerSender>,
 }
 
-enum QueuedWork {
-    Statement(Statement),
-    /// A text that nobody waits for.
-    Text(String),
-    /// One statement for many that each give up a place of one session: their tickets, and their waiters.
-    Leaves(u128, Vec<(u128, QueuedStatement)>),
-}
-
-impl QueuedStatement {
-    const fn new(what: QueuedWork, tell: Option<AnswerSender>) -> Self {
-        Self { what, is_sent: false, tell }
-    }
-
-    fn text(&self, schema: &str) -> String {
-        match &self.what {
-            QueuedWork::Statement(statement) => call::call(schema, statement),
-            QueuedWork::Text(text) => text.clone(),
-            QueuedWork::Leaves(session, leaves) => {
-                let tickets = leaves.iter().map(|(ticket, _)| *ticket).collect();
-                call::call(schema, &leave_all(*session, tickets))
-            }
-        }
-    }
-
-    const fn function(&self) -> &'static str {
-        match &self.what {
-            QueuedWork::Statement(statement) => statement.function,
-            QueuedWork::Leaves(..) => LEAVE,
-            QueuedWork::Text(_) => "",
-        }
-    }
-
-    /// The session and the ticket of the place that it gives up.
-    fn place(&self) -> Option<(u128, u128)> {
-        match &self.what {
-            QueuedWork::Statement(statement) => place(statement),
-            QueuedWork::Text(_) | QueuedWork::Leaves(..) => None,
-        }
-    }
-
-    fn is_wanted(&self) -> bool {
-        !matches!(&self.what, QueuedWork::Statement(statement) if !statement.is_wanted())
-    }
-
+impl Waiter {
     fn answer(mut self, answer: Result<Vec<AnswerRow>, Failure>) {
-        if let QueuedWork::Leaves(_, leaves) = &mut self.what {
-            for (ticket, asked) in std::mem::take(leaves) {
-                asked.answer(answer.as_ref().map(|rows| of_one(rows, ticket)).map_err(Failure::clone));
-            }
-        }
         if let Some(tell) = self.tell.take() {
             // The caller may have given up.
             let _ = tell.send(answer);
         }
     }
-
-    fn note_sent(&mut self, is_sent: bool) {
-        self.is_sent = is_sent;
-        if let QueuedWork::Leaves(_, leaves) = &mut self.what {
-            leaves.iter_mut().for_each(|(_, asked)| asked.is_sent = is_sent);
-        }
-    }
 }
 
-impl Drop for QueuedStatement {
+impl Drop for Waiter {
     fn drop(&mut self) {
         if let Some(tell) = self.tell.take() {
             let effect = if self.is_sent { Effect::Unknown } else { Effect::None };
@@ -139,21 +92,59 @@ impl Drop for QueuedStatement {
     }
 }
 
-impl StatementLines {
-    /// Puts a statement into the line, and returns what waits for its answer.
-    fn ask(&self, statement: Statement) -> impl Future<Output = Result<Vec<AnswerRow>, Failure>> + use<> {
-        let (tell, told) = oneshot::channel();
-        // A beat says nothing that another statement changes, but that the session lives.
-        let lane = if statement.function == "beat" { &self.urgent } else { &self.usual };
-        // What was not taken tells so, unless the line is full.
-        let asked = lane.try_send(QueuedStatement::new(QueuedWork::Statement(statement), Some(tell)));
-        let is_full = matches!(asked, Err(TrySendError::Full(_)));
-        async move {
-            if is_full {
-                return Err(too_many());
+/// A statement, and who asked for it.
+type Call = (Statement, Vec<AskedStatement<Waiter>>);
+
+fn note_sent(message: &mut VecDeque<Call>, is_sent: bool) {
+    message.iter_mut().flat_map(|(_, asked)| asked).for_each(|asked| asked.tell.is_sent = is_sent);
+}
+
+/// The task's end of the line. Those who wait there are told when it is dropped.
+struct LineEnd {
+    queue: Arc<Mutex<StatementQueue<Waiter>>>,
+    came: mpsc::Receiver<()>,
+}
+
+impl LineEnd {
+    /// Waits for what is to be executed next; there is none once the connection is of no use to any caller.
+    async fn next(&mut self) -> Option<Call> {
+        loop {
+            let gives_up = self.queue.lock().gives_up_next();
+            if gives_up {
+                // The session's own task asks for its end, and runs now if it is told to.
+                tokio::task::yield_now().await;
             }
-            told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown)))
+            let step = self.queue.lock().next();
+            match step {
+                Some(QueueStep::Send(statement, asked)) => return Some((statement, asked)),
+                Some(QueueStep::Unwanted(asked)) => {
+                    self.queue.lock().leave(&asked.turn);
+                    asked.tell.answer(Ok(unwanted()));
+                }
+                None => self.came.recv().await?,
+            }
         }
+    }
+
+    fn answer(&self, (_, asked): Call, mut answer: Result<Vec<AnswerRow>, Failure>) {
+        self.queue.lock().answered(&asked);
+        for AskedStatement { tell, ticket, .. } in asked {
+            tell.answer(match (&mut answer, ticket) {
+                (Ok(rows), Some(ticket)) => Ok(of_one(rows, ticket)),
+                // It is the only one.
+                (Ok(rows), None) => Ok(std::mem::take(rows)),
+                (Err(failure), _) => Err(failure.clone()),
+            });
+        }
+    }
+}
+
+impl Drop for LineEnd {
+    fn drop(&mut self) {
+        // From here on nothing is asked any more.
+        self.came.close();
+        let given_up = self.queue.lock().give_up();
+        drop(given_up);
     }
 }
 
@@ -162,10 +153,7 @@ struct WireTask {
     schema: String,
     clock: Arc<dyn Clock>,
     grants: String,
-    usual: mpsc::Receiver<QueuedStatement>,
-    urgent: mpsc::Receiver<QueuedStatement>,
-    /// What was taken out of the line and is not sent yet.
-    next: Option<QueuedStatement>,
+    line: LineEnd,
     /// Tells that the connection is over, also if the task was ended.
     _over: WireEnd,
 }
@@ -173,17 +161,9 @@ struct WireTask {
 impl WireTask {
     /// Executes one statement after the other until the connection is over or of no use to any caller.
     async fn serve(mut self) {
-        while let Some(asked) = self.next().await {
-            let first = match asked.place() {
-                Some((session, ticket)) => {
-                    // The session's own task asks for its end, and runs now if it is told to.
-                    tokio::task::yield_now().await;
-                    self.with_more(session, ticket, asked)
-                }
-                None => asked,
-            };
+        while let Some(first) = self.line.next().await {
             let mut message = VecDeque::from([first]);
-            message.extend(self.companion());
+            message.extend(self.line.queue.lock().next_of(&COMPANIONS));
             if self.execute(message).await.is_break() {
                 return;
             }
@@ -192,73 +172,20 @@ impl WireTask {
         let _ = self.connection.disconnect().await;
     }
 
-    /// The statement for all that give up a place next, if there are several.
-    fn with_more(&mut self, session: u128, ticket: u128, first: QueuedStatement) -> QueuedStatement {
-        let mut leaves = vec![(ticket, first)];
-        while leaves.len() < LEAVES_MAX {
-            self.peek();
-            let of_session = |next: &mut QueuedStatement| next.place().is_some_and(|(of, _)| of == session);
-            let Some(next) = self.next.take_if(of_session) else { break };
-            if let Some((_, ticket)) = next.place() {
-                leaves.push((ticket, next));
-            }
-        }
-        match leaves.len() {
-            1 => leaves.remove(0).1,
-            _ => QueuedStatement::new(QueuedWork::Leaves(session, leaves), None),
-        }
-    }
-
-    async fn next(&mut self) -> Option<QueuedStatement> {
-        loop {
-            let next = self.taken().await?;
-            if next.is_wanted() {
-                return Some(next);
-            }
-            next.answer(Ok(unwanted()));
-        }
-    }
-
-    async fn taken(&mut self) -> Option<QueuedStatement> {
-        if let Ok(urgent) = self.urgent.try_recv() {
-            return Some(urgent);
-        }
-        if let Some(next) = self.next.take() {
-            return Some(next);
-        }
-        tokio::select! {
-            biased;
-            Some(asked) = self.urgent.recv() => Some(asked),
-            asked = self.usual.recv() => asked,
-        }
-    }
-
-    /// Takes what goes in one message with the statement before it, if that is next in the line.
-    fn companion(&mut self) -> Option<QueuedStatement> {
-        self.peek();
-        self.next.take_if(|next| COMPANIONS.contains(&next.function()))
-    }
-
-    fn peek(&mut self) {
-        if self.next.is_none() {
-            self.next = self.usual.try_recv().ok();
-        }
-    }
-
     /// Executes the statements of a message; one again if the server gave it up for another transaction's sake. What
     /// comes behind it waits, so that none ever goes past another. The server executes none behind one that failed:
     /// that is sent anew.
-    async fn execute(&mut self, mut message: VecDeque<QueuedStatement>) -> ControlFlow<()> {
+    async fn execute(&mut self, mut message: VecDeque<Call>) -> ControlFlow<()> {
         let mut left = ATTEMPTS_MAX;
         while !message.is_empty() {
-            let answering = async { Ok(answer_all(&mut self.connection, &self.schema, &mut message).await) };
+            let answering = async { Ok(self.answer_all(&mut message).await) };
             let error = match contained(answering).await {
                 Ok(Err(error)) => error,
                 Ok(Ok(())) if message.is_empty() => return ControlFlow::Continue(()),
                 // An answer less than there were calls is of no server of ours.
                 Ok(Ok(())) => return ControlFlow::Break(()),
                 Err(failure) => {
-                    message.drain(..).for_each(|asked| asked.answer(Err(failure.clone())));
+                    message.drain(..).for_each(|call| self.line.answer(call, Err(failure.clone())));
                     return ControlFlow::Break(());
                 }
             };
@@ -270,64 +197,68 @@ impl WireTask {
             left = ATTEMPTS_MAX;
             let is_last = refusal::is_last(&error);
             if let Some(failed) = message.pop_front() {
-                failed.answer(Err(refusal::of_statement(error, &self.grants)));
+                self.line.answer(failed, Err(refusal::of_statement(error, &self.grants)));
             }
             if is_last {
                 return ControlFlow::Break(());
             }
-            message.iter_mut().for_each(|behind| behind.note_sent(false));
+            note_sent(&mut message, false);
         }
         ControlFlow::Continue(())
     }
+
+    /// Sends statements in one message, and answers each when all of its answer is read: its transaction is committed
+    /// only after the last row. If one fails, it stands first in the message then.
+    async fn answer_all(&mut self, message: &mut VecDeque<Call>) -> Result<(), Error> {
+        let text = message.iter().map(|(statement, _)| text(&self.schema, statement)).collect::<Vec<_>>().join("; ");
+        note_sent(message, true);
+        let mut result = self.connection.query_iter(text).await?;
+        let mut rows = Vec::new();
+        while let Some(columns) = result.columns() {
+            let set: Vec<mysql_async::Row> = result.collect().await?;
+            rows.extend(set);
+            // The end of a call has no columns, and what else is asked has no other answer.
+            if columns.is_empty()
+                && let Some(call) = message.pop_front()
+            {
+                let rows = std::mem::take(&mut rows);
+                self.line.answer(call, rows.into_iter().map(call::row).collect());
+            }
+        }
+        // Errors of later statements surface here.
+        result.drop_result().await
+    }
 }
 
-/// Sends statements in one message, and answers each when all of its answer is read: its transaction is committed only
-/// after the last row. If one fails, it stands first in the message then.
-async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<QueuedStatement>) -> Result<(), Error> {
-    let text = message.iter().map(|asked| asked.text(schema)).collect::<Vec<_>>().join("; ");
-    message.iter_mut().for_each(|asked| asked.note_sent(true));
-    let mut result = connection.query_iter(text).await?;
-    let mut rows = Vec::new();
-    while let Some(columns) = result.columns() {
-        let set: Vec<mysql_async::Row> = result.collect().await?;
-        rows.extend(set);
-        // The end of a call has no columns, and what else is asked has no other answer.
-        if columns.is_empty()
-            && let Some(asked) = message.pop_front()
-        {
-            let rows = std::mem::take(&mut rows);
-            asked.answer(rows.into_iter().map(call::row).collect());
-        }
+fn text(schema: &str, statement: &Statement) -> String {
+    match (statement.function, &statement.arguments[..]) {
+        (KILL, [Argument::Int(thread)]) => format!("{KILL} {thread}"),
+        _ => call::call(schema, statement),
     }
-    // Errors of later statements surface here.
-    result.drop_result().await
 }
 
 impl MysqlWire {
     /// Begins to execute statements, on the runtime in which this is called.
     pub(super) fn new(parts: WireParts, connection: Conn) -> Self {
         let WireParts { schema, clock, access, lock_wait_settings, grants, wake_method } = parts;
-        let (usual, usual_asked) = mpsc::channel(STATEMENTS_MAX);
-        let (urgent, urgent_asked) = mpsc::channel(URGENT_MAX);
+        let (came, told) = mpsc::channel(1);
+        let line = WireLine { queue: Arc::default(), came };
         let (over, is_over) = watch::channel(false);
         let server = WireTask {
             connection,
             schema,
             clock: clock.clone(),
             grants,
-            usual: usual_asked,
-            urgent: urgent_asked,
-            next: None,
+            line: LineEnd { queue: line.queue.clone(), came: told },
             _over: WireEnd(over),
         };
         let task = tokio::spawn(at_home(server.serve())).abort_handle();
-        let line = StatementLines { usual, urgent };
-        let urgent = line.urgent.downgrade();
+        let (queue, came) = (line.queue.clone(), line.came.downgrade());
         let end_query = Box::new(move |thread| {
-            // Without room for it, the wait goes on until its time is up.
-            if let Some(urgent) = urgent.upgrade() {
-                let work = QueuedWork::Text(format!("KILL QUERY {thread}"));
-                let _ = urgent.try_send(QueuedStatement::new(work, None));
+            // If it cannot be asked, the wait goes on until its time is up.
+            if let Some(came) = came.upgrade() {
+                let line = WireLine { queue: queue.clone(), came };
+                let _ = line.ask(Statement::new(KILL, vec![Argument::Int(i64::from(thread))]), None);
             }
         });
         let lock_waits = LockWaits::new(access, lock_wait_settings, clock.clone(), end_query);
@@ -349,7 +280,12 @@ impl MysqlWire {
 
 impl Wire for MysqlWire {
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>> {
-        self.told(self.line.ask(statement))
+        let (tell, told) = oneshot::channel();
+        let asked = self.line.ask(statement, Some(tell));
+        self.told(async move {
+            asked?;
+            told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown)))
+        })
     }
 
     fn await_named_lock(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<NamedLockWait, Failure>> {

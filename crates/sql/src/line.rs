@@ -1,8 +1,8 @@
 //! The statements of a connection that are not answered yet: which of them is sent next, and which may still be asked
 //! again. Pure.
 //!
-//! So many are sent that the server never waits for the next one; the others wait here. So a join that is withdrawn
-//! meanwhile is never sent, and many places that are given up in a row go in one statement.
+//! So many are sent that the server never waits for the next one, if it takes several; the others wait here. So a join
+//! that is withdrawn meanwhile is never sent, and many places that are given up in a row go in one statement.
 //!
 //! What is asked again comes behind all that was asked meanwhile. So a join that was given up may not be, once its
 //! withdrawal was asked: it would take a place that its client takes for given up.
@@ -75,21 +75,21 @@ pub(super) struct StatementTurn {
 }
 
 impl<T> StatementQueue<T> {
-    /// Has a statement wait for its turn. A beat waits for none: it says nothing that another statement changes, but
-    /// that the session lives.
+    /// Has a statement wait for its turn. What is urgent waits for none: a beat says nothing that another statement
+    /// changes, but that the session lives, and would be late behind joins that each wait for a row of another
+    /// transaction.
     pub(super) fn ask(&mut self, statement: Statement, tell: T) -> Result<(), Failure> {
         let asked = AskedStatement { turn: self.enter(&statement)?, tell, ticket: None };
-        match statement.function {
-            BEAT => self.waiting.push_front((statement, asked)),
-            _ => self.waiting.push_back((statement, asked)),
+        match is_urgent(&statement) {
+            true => self.waiting.push_front((statement, asked)),
+            false => self.waiting.push_back((statement, asked)),
         }
         Ok(())
     }
 
     /// Says what is to be done next, if anything is to be done before another answer.
     pub(super) fn next(&mut self) -> Option<QueueStep<T>> {
-        let is_beat = |(statement, _): &(Statement, _)| statement.function == BEAT;
-        if self.under_way >= UNDER_WAY_MAX && !self.waiting.front().is_some_and(is_beat) {
+        if self.under_way >= UNDER_WAY_MAX && !self.waiting.front().is_some_and(|(next, _)| is_urgent(next)) {
             return None;
         }
         let (statement, first) = self.waiting.pop_front()?;
@@ -114,6 +114,19 @@ impl<T> StatementQueue<T> {
         Some(QueueStep::Send(leave_all(session, tickets), leaves))
     }
 
+    /// Whether a place is given up next.
+    pub(super) fn gives_up_next(&self) -> bool {
+        self.waiting.front().is_some_and(|(next, _)| place(next).is_some())
+    }
+
+    /// Takes the next one out if it calls one of these, to be sent together with the one before.
+    pub(super) fn next_of(&mut self, functions: &[&str]) -> Option<(Statement, Vec<AskedStatement<T>>)> {
+        self.waiting.front().filter(|(next, _)| functions.contains(&next.function))?;
+        let (statement, asked) = self.waiting.pop_front()?;
+        self.under_way += 1;
+        Some((statement, vec![asked]))
+    }
+
     /// Notes that a statement which was sent for these is answered, or never will be.
     pub(super) fn answered(&mut self, asked: &[AskedStatement<T>]) {
         self.under_way -= 1;
@@ -129,7 +142,7 @@ impl<T> StatementQueue<T> {
 
     /// Notes that a statement is asked.
     fn enter(&mut self, statement: &Statement) -> Result<StatementTurn, Failure> {
-        if self.count == STATEMENTS_MAX {
+        if self.count >= STATEMENTS_MAX && !is_urgent(statement) {
             return Err(too_many());
         }
         let turn = StatementTurn { number: self.next, topic: topic(statement) };
@@ -162,8 +175,13 @@ impl<T> StatementQueue<T> {
     }
 }
 
-/// What renews a session.
-const BEAT: &str = "beat";
+/// What ends a wait of the server for a named lock, instead of a function of ours.
+pub(super) const KILL: &str = "KILL QUERY";
+
+/// Whether it goes before all others: there are few of its kind at a time.
+fn is_urgent(statement: &Statement) -> bool {
+    matches!(statement.function, "beat" | KILL)
+}
 
 /// Says to which others the order of a statement matters.
 fn topic(statement: &Statement) -> Option<OrderTopic> {
@@ -245,8 +263,25 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit() {
+    fn what_goes_together_with_a_statement_is_taken_out_only_if_it_is_the_next_one() {
+        let mut line = StatementQueue::default();
+        line.ask(leave("a", 1), ()).unwrap();
+        line.ask(Statement::new("close", Vec::new()), ()).unwrap();
+        assert!(line.gives_up_next() && line.next_of(&["open", "close"]).is_none());
+        line.ask(Statement::new(KILL, vec![Argument::Int(7)]), ()).unwrap();
+        assert!(!line.gives_up_next(), "what is urgent goes before");
+        assert!(matches!(line.next(), Some(QueueStep::Send(Statement { function: KILL, .. }, _))));
+        assert!(matches!(line.next(), Some(QueueStep::Send(Statement { function: "leave", .. }, _))));
+        let (together, asked) = line.next_of(&["open", "close"]).unwrap();
+        assert_eq!((together.function, asked.len()), ("close", 1));
+        (0..3).for_each(|_| line.answered(&[]));
+        assert_eq!(line.under_way, 0);
+    }
+
+    #[test]
+    fn there_is_a_limit_to_all_but_what_is_urgent() {
         let mut line = StatementQueue::<()> { count: STATEMENTS_MAX, ..StatementQueue::default() };
         assert_eq!(line.enter(&leave("a", 1)).expect_err("it is full").kind, FailureKind::Limit);
+        line.enter(&Statement::new("beat", Vec::new())).expect("a beat is not refused");
     }
 }
