@@ -50,15 +50,18 @@ impl<S: Service> QueueSession<S> {
         Self { queues }
     }
 
-    /// Waits for an answer, whose failure is one of this operation.
-    fn finish<T: Send + 'static>(
+    /// Asks, and waits for the answer, whose failure is one of this operation.
+    fn ask<T: Send + 'static>(
         &self,
         operation: Operation,
         is_write: bool,
         queue: &QueueName,
-        asking: BoxFuture<Result<T, Failure>>,
+        ask: impl FnOnce(&Arc<Queues<S>>) -> BoxFuture<Result<T, Failure>>,
     ) -> BoxFuture<Result<T>> {
-        let (queues, queue) = (self.queues.clone(), queue.clone());
+        if let Err(error) = self.queues.check(operation, queue, &[]) {
+            return refuse(error);
+        }
+        let (asking, queues, queue) = (ask(&self.queues), self.queues.clone(), queue.clone());
         Box::pin(async move { asking.await.map_err(|failure| queues.fail(failure, operation, is_write, &queue)) })
     }
 }
@@ -69,10 +72,7 @@ impl<S: Service> Session for QueueSession<S> {
     }
 
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
-        if let Err(error) = self.queues.check(Operation::View, queue, &[]) {
-            return refuse(error);
-        }
-        self.finish(Operation::View, false, queue, self.queues.view(queue, freshness, extent))
+        self.ask(Operation::View, false, queue, |queues| queues.view(queue, freshness, extent))
     }
 
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
@@ -98,7 +98,7 @@ impl<S: Service> Session for QueueSession<S> {
             return refuse(error);
         }
         match self.queues.service.request(queue, contender, &request) {
-            Ok(Some(make)) => self.finish(Operation::Request, true, queue, self.queues.service.life().write(make)),
+            Ok(Some(make)) => self.ask(Operation::Request, true, queue, |queues| queues.service.life().write(make)),
             Ok(None) => Box::pin(std::future::ready(Ok(false))),
             Err((kind, why)) => refuse(Error::permanent(kind, Operation::Request, why).at(queue)),
         }
@@ -128,11 +128,8 @@ impl<S: Service> Session for QueueSession<S> {
 
 impl<S: Service> Values for QueueSession<S> {
     fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
-            return refuse(error);
-        }
-        let service = &self.queues.service;
-        self.finish(Operation::Value, false, queue, service.life().look(service.value(queue)))
+        let ask = |queues: &Arc<Queues<S>>| queues.service.life().look(queues.service.value(queue));
+        self.ask(Operation::Value, false, queue, ask)
     }
 
     fn set(
@@ -145,11 +142,9 @@ impl<S: Service> Values for QueueSession<S> {
             let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
             return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
         }
-        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
-            return refuse(error);
-        }
-        let service = &self.queues.service;
-        self.finish(Operation::Value, true, queue, service.life().write(service.set_value(queue, expected, value)))
+        self.ask(Operation::Value, true, queue, |queues| {
+            queues.service.life().write(queues.service.set_value(queue, expected, value))
+        })
     }
 
     fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
