@@ -146,24 +146,12 @@ fn judge_census(census: &Census, base: &ZnodePath, foreign: ForeignPolicy) -> Ve
     if foreign == ForeignPolicy::Refuse && !base.is_root() {
         let (bound, unbound): (Vec<&CensusNode>, Vec<&CensusNode>) =
             unknown.iter().partition(|node| node.stat.ephemeral_owner != 0);
-        if let Some(first) = bound.first() {
-            let what = format!(
-                "{}{} may be a contender of a client that is not known, so its lock is refused",
-                first.path,
-                and_more(bound.len())
-            );
-            let cure = "put foreign=wait into the URL if it is one, and foreign=ignore if it is not";
-            findings.push(Finding::new(Severity::Warning, what, cure));
-        }
-        if let Some(first) = unbound.first() {
-            let what = format!(
-                "{}{} is no session's, and looks like a contender, so its lock is refused",
-                first.path,
-                and_more(unbound.len())
-            );
-            let cure = "move it to another path, or put foreign=ignore into the URL";
-            findings.push(Finding::new(Severity::Warning, what, cure));
-        }
+        let cure = "put foreign=wait into the URL if it is one, and foreign=ignore if it is not";
+        let what = "may be a contender of a client that is not known, so its lock is refused";
+        findings.extend(warning_of(&bound, what, cure));
+        let cure = "move it to another path, or put foreign=ignore into the URL";
+        let what = "is no session's, and looks like a contender, so its lock is refused";
+        findings.extend(warning_of(&unbound, what, cure));
     }
     let numbered = queues().flat_map(|queue| {
         let numbers = queue.contenders.iter().filter_map(|contender| match ChildName::read(&contender.name) {
@@ -179,6 +167,12 @@ fn judge_census(census: &Census, base: &ZnodePath, foreign: ForeignPolicy) -> Ve
         findings.push(Finding::new(Severity::Warning, what, cure));
     }
     findings
+}
+
+/// Warns of nodes by the first of them, if there are any.
+fn warning_of(nodes: &[&CensusNode], what: &str, cure: &'static str) -> Option<Finding> {
+    let first = nodes.first()?;
+    Some(Finding::new(Severity::Warning, format!("{}{} {what}", first.path, and_more(nodes.len())), cure))
 }
 
 fn and_more(count: usize) -> String {
