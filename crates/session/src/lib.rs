@@ -86,7 +86,7 @@ pub use queue::{
     Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, WATCH_AFTER,
     Watch, Young, anchor, outlives_session,
 };
-pub use record::{Ask, Record, shortened};
+pub use record::{Ask, Record, WORD_BYTES_MAX, shortened};
 pub use server::Server;
 pub use site::{Bug, ClientTesting, Site};
 pub use task::{at_home, contained, of_task};

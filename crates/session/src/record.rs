@@ -9,7 +9,7 @@ use lockkeeper_core::{
 use serde::{Deserialize, Serialize};
 
 /// How much of each of the owner's words is stored, in bytes: a list of ten thousand contenders is read by people.
-const WORD_BYTES_MAX: usize = 200;
+pub const WORD_BYTES_MAX: usize = 200;
 
 /// How much of a reason is stored, in bytes: a sentence or two.
 const REASON_BYTES_MAX: usize = 1_000;
@@ -18,11 +18,14 @@ const REASON_BYTES_MAX: usize = 1_000;
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Record {
-    host: String,
-    pid: u32,
-    command: String,
+    /// The owner's machine.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+    /// What that executes.
+    pub command: String,
     /// Milliseconds since 1970, by the owner's clock.
-    since: u64,
+    pub since: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     proc: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +37,7 @@ pub struct Record {
     until: Option<u64>,
     /// Why the lock is frozen, if this contender freezes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    frozen: Option<String>,
+    pub frozen: Option<String>,
     /// That it may not hear of a request to give up.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     may_ignore: bool,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_core::{Answers, Caller, Entry, FencingToken, Flow, Lifetime, Owner, ProcessId, Revocation, TicketHead};
-use lockkeeper_session::{Ask, shortened};
+use lockkeeper_core::{Answers, Caller, Entry, FencingToken, Flow, Owner, ProcessId, Revocation, TicketHead};
+use lockkeeper_session::{Ask, Record, WORD_BYTES_MAX, shortened};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,12 +41,6 @@ fn is_first(turn: &u32) -> bool {
     *turn == 0
 }
 
-/// How much of each of the owner's words is stored, in bytes: a list of ten thousand contenders is read by people.
-const WORD_BYTES_MAX: usize = 200;
-
-/// How much of a reason is stored, in bytes: a sentence or two.
-const REASON_BYTES_MAX: usize = 1_000;
-
 /// The group for the data of most nodes, in bytes, so that it is allocated once.
 const USUAL_BYTES: usize = 256;
 
@@ -54,15 +48,12 @@ impl ContenderData {
     /// Describes an entry that is about to be made. `shared` is the token of the contender whose place it is to share;
     /// `turn` tells it from the others of its transaction.
     pub(super) fn of(entry: &Entry, since_unix: Duration, shared: Option<FencingToken>, turn: u32) -> Self {
-        let frozen = match &entry.lifetime {
-            Lifetime::Session => None,
-            Lifetime::Persistent { reason } => Some(shortened(reason, REASON_BYTES_MAX)),
-        };
+        let Record { host, pid, command, since, frozen, .. } = Record::of(entry, since_unix);
         Self {
-            host: shortened(&entry.owner.host, WORD_BYTES_MAX),
-            pid: entry.owner.pid,
-            command: shortened(&entry.owner.command, WORD_BYTES_MAX),
-            since: u64::try_from(since_unix.as_millis()).unwrap_or(u64::MAX),
+            host,
+            pid,
+            command,
+            since,
             frozen,
             grant: shared.map(FencingToken::as_u64),
             turn: shared.map_or(turn, FencingToken::turn),
@@ -157,7 +148,7 @@ pub(super) fn label(data: &[u8]) -> Option<String> {
 mod tests {
     use std::sync::Arc;
 
-    use lockkeeper_core::{Mode, Ticket};
+    use lockkeeper_core::{Lifetime, Mode, Ticket};
 
     use super::*;
 
