@@ -28,6 +28,7 @@ mod record;
 use std::ops::RangeInclusive;
 
 use lockkeeper_core::{Contender, ContenderId, Mode, MutexRole, Part, QueueName, QueueView, Ticket};
+use lockkeeper_session::part_letter;
 
 pub(crate) use crate::layout::name::{MODES, Name, QueuePosition};
 use crate::layout::name::{lease_text, mode_letter, revision_text, segment_text, slot_text};
@@ -304,14 +305,6 @@ pub(crate) struct StoredKey {
 impl StoredKey {
     pub(crate) fn contender(&self) -> Contender {
         Contender { id: self.id.clone(), ticket: self.ticket, mode: self.mode }
-    }
-}
-
-const fn part_letter(part: Part) -> &'static str {
-    match part {
-        Part::Line => "l",
-        Part::Permits => "p",
-        Part::Waiters => "g",
     }
 }
 

@@ -22,7 +22,7 @@
 //! that has the lock's name alone, outside the base. Its value is ours if it is the key of a contender's record.
 
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
-use lockkeeper_session::hexadecimal_number;
+use lockkeeper_session::{hexadecimal_number, part_letter};
 
 use crate::connection;
 use crate::script::{KeyScheme, Script};
@@ -233,14 +233,6 @@ impl std::fmt::Display for QueueMember {
             Some(session) => write!(formatter, "{session}"),
             None => formatter.write_str("-"),
         }
-    }
-}
-
-pub(crate) const fn part_letter(part: Part) -> &'static str {
-    match part {
-        Part::Line => "l",
-        Part::Permits => "p",
-        Part::Waiters => "g",
     }
 }
 

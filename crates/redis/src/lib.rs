@@ -9,7 +9,7 @@
 //!
 //! - **One connection** for a session, in order: what is sent later is executed later. The session is opened in the
 //!   batch that asks what the server is; an opening that is given up goes on until it can be undone
-//!   (`session/driver.rs`). A `Connection` (`connection.rs`) never comes back. `connection/find.rs` finds the server
+//!   (`session.rs`). A `Connection` (`connection.rs`) never comes back. `connection/find.rs` finds the server
 //!   with the keys: a master, what sentinels say, or where a cluster leads.
 //! - **Plain locks** (`layout=setnx`: `script/setnx.lua`, `queue/own.rs`). A view for the first contender takes the
 //!   key that has the lock's name, renewals renew it, and the removal of the contender gives it back. While another

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderInfo, Operation, Part, QueueName, Result};
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, part_letter};
 use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Batch, Connection, answer, only, texts};
-use crate::layout::{Layout, QueueMember, part_letter, read_listed};
+use crate::layout::{Layout, QueueMember, read_listed};
 use crate::queue::view::{self, StoredRecord, describe, is_foreign};
 use crate::script::Script;
 use crate::session::{taught, teach};

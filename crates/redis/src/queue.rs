@@ -21,12 +21,12 @@ use lockkeeper_core::{
 };
 use lockkeeper_session::{
     Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Record, Refusal, Service, Stage, Stood, Stored,
-    Watch, Young, anchor, outlives_session,
+    Watch, Young, anchor, outlives_session, part_letter,
 };
 use redis::{Cmd, Value as Answer, cmd};
 
 use crate::connection::{Batch, answer, list, number, only, text, texts};
-use crate::layout::{QueueMember, listed, mode_letter, part_letter};
+use crate::layout::{QueueMember, listed, mode_letter};
 use crate::queue::own::{Queues, Redis, RedisOwn, note_turn, run_guard};
 use crate::queue::view::is_foreign;
 use crate::script::Script;

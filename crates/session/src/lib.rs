@@ -10,7 +10,8 @@
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
 //!   [`SessionTiming`]: what follows from its timeout.
-//! - [`Record`], [`Ask`]: what is stored beside a contender for people. [`to_hexadecimal`]: bytes as texts.
+//! - [`Record`], [`Ask`]: what is stored beside a contender for people. [`part_letter`], [`to_hexadecimal`]: parts of a
+//!   lock and bytes as texts.
 //! - [`OwnContenders`], [`News`]: a session's own contenders, and what is heard of them.
 //! - [`Link`], [`Linked`]: a connection of a session. [`Unclaimed`]: what an opening has made, until a session has it.
 //! - [`Make`]: a call, which keeps its place in the order of the calls also over a loss of the connection.
@@ -86,7 +87,7 @@ pub use queue::{
     Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, WATCH_AFTER,
     Watch, Young, anchor, outlives_session,
 };
-pub use record::{Ask, Record, WORD_BYTES_MAX, shortened};
+pub use record::{Ask, Record, WORD_BYTES_MAX, part_letter, shortened};
 pub use server::Server;
 pub use site::{Bug, ClientTesting, Site};
 pub use task::{at_home, contained, of_task};

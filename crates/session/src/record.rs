@@ -1,10 +1,11 @@
-//! The record beside a contender for people to read, as compact JSON of one line: its owner, and what it is asked. No
-//! grant is decided by it, and what another program has written there is passed over.
+//! What is stored in one form on all services: the record beside a contender for people to read, as compact JSON of one
+//! line, its owner, and what it is asked; and the part of a lock in a key. No grant is decided by a record, and what
+//! another program has written there is passed over.
 
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Answers, Caller, ContenderInfo, Entry, Flow, Lifetime, Owner, ProcessId, Revocation, TicketHead,
+    Answers, Caller, ContenderInfo, Entry, Flow, Lifetime, Owner, Part, ProcessId, Revocation, TicketHead,
 };
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,16 @@ fn millis(time: Duration) -> u64 {
 pub fn shortened(text: &str, bytes_max: usize) -> String {
     let end = (0..=bytes_max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     text[..end.unwrap_or(0)].to_owned()
+}
+
+/// How keys name a part of a lock.
+#[must_use]
+pub const fn part_letter(part: Part) -> &'static str {
+    match part {
+        Part::Line => "l",
+        Part::Permits => "p",
+        Part::Waiters => "g",
+    }
 }
 
 #[cfg(test)]

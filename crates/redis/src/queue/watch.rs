@@ -13,11 +13,11 @@ use std::vec;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName};
-use lockkeeper_session::{Departing, Effect, Failure, Link as _, Watch, or_never};
+use lockkeeper_session::{Departing, Effect, Failure, Link as _, Watch, or_never, part_letter};
 use redis::{Value as Answer, cmd};
 
 use crate::connection::{Batch, KeyWait, KeyWake, answer, number};
-use crate::layout::{QueueMember, part_letter};
+use crate::layout::QueueMember;
 use crate::queue::own::{Queues, Redis, RedisPlace, note_turn};
 use crate::queue::view::{StoredRecord, is_foreign, read_with_foreigner};
 use crate::script::Script;
