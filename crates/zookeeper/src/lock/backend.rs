@@ -1,4 +1,5 @@
-//! The backend: it opens sessions, and looks at queues without joining them.
+//! The waist's methods: those of the backend, which opens sessions, and looks at queues without joining them; and those
+//! of a session.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -6,9 +7,10 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower,
-    Openable, Opener, Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session,
-    StoppedHolder,
+    AdminBackend, Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure,
+    ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, Finding, Follower, Freshness,
+    Openable, Opener, Operation, QueueName, QueueView, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session,
+    SessionBond, StoppedHolder, Ticket, Value, ValueVersion, Values, Withdrawal,
 };
 use parking_lot::Mutex;
 
@@ -19,8 +21,10 @@ use crate::error::ClientError;
 use crate::link::SessionLink;
 use crate::lock::examine::examine;
 use crate::lock::follow::follow;
-use crate::lock::session::ZooKeeperSession;
-use crate::lock::{census, inspect, remnants};
+use crate::lock::prover::Prover;
+use crate::lock::session_core::{SessionCore, begun};
+use crate::lock::shared_list::ListFreshness;
+use crate::lock::{census, inspect, join, remnants, request, value, waits, withdraw};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
@@ -214,5 +218,128 @@ impl Openable for Client {
 
     fn discard(self) {
         // Dropping it closes it.
+    }
+}
+
+/// A session as locks see it. What its parts share is in `session_core`; each of the larger operations has its own file.
+struct ZooKeeperSession {
+    /// Keeps the session alive.
+    client: Client,
+    inner: Arc<SessionCore>,
+}
+
+impl ZooKeeperSession {
+    /// Takes a session for locks, and starts what proves it alive.
+    fn new(client: Client, config: &Config) -> Self {
+        let inner = Arc::new(SessionCore::new(client.link().clone(), config));
+        client.link().bond.set_timeout(client.link().timeouts());
+        client.link().adopt(Box::pin(Prover::new(inner.clone()).run()));
+        Self { client, inner }
+    }
+}
+
+impl Session for ZooKeeperSession {
+    fn bond(&self) -> &SessionBond {
+        &self.inner.link.bond
+    }
+
+    /// After a departure without a sync: departures are told in the order in which they happened, no contender comes
+    /// ahead of us, and a list that is too old shows a contender whose departure is told next.
+    fn view(&self, queue: &QueueName, freshness: Freshness, _extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
+        let freshness = match freshness {
+            Freshness::Latest => ListFreshness::Synced,
+            Freshness::AfterDeparture => ListFreshness::Behind,
+        };
+        let (inner, queue) = (self.inner.clone(), queue.clone());
+        let asked = inner.path_of(&queue).map(|path| (inner.send_list(&path, queue.part(), freshness), path));
+        begun(asked.map(|(list, path)| async move {
+            let listing = inner.look(&path, queue.part(), list).await;
+            let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
+            inner.outlived_view(&queue, &path, &listing, Operation::View).await
+        }))
+    }
+
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        if entries.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        if entries.len() > ENTRIES_MAX {
+            let message = format!("at most {ENTRIES_MAX} entries per call");
+            let error = Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue);
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        begun(join::QueueJoin::begin(self.inner.clone(), queue, &entries).map(|(join, sent)| join.finish(sent)))
+    }
+
+    fn departure(
+        &self,
+        queue: &QueueName,
+        mine: Option<&ContenderId>,
+        ahead: &ContenderId,
+        seen: ConnectionNumber,
+    ) -> BoxFuture<Result<Departure>> {
+        begun(waits::DepartureWait::begin(self.inner.clone(), queue, mine, ahead, seen))
+    }
+
+    fn hears_of(&self, contender: &ContenderId) -> bool {
+        self.inner.own_place(contender).is_some()
+    }
+
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        begun(waits::queue_changed(self.inner.clone(), queue, seen))
+    }
+
+    fn request(
+        &self,
+        queue: &QueueName,
+        contender: &ContenderId,
+        request: lockkeeper_core::Request,
+    ) -> BoxFuture<Result<bool>> {
+        begun(request::begin(&self.inner, queue, contender, request))
+    }
+
+    fn values(&self) -> &dyn Values {
+        self
+    }
+
+    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+        withdraw::begin(&self.inner, queue, ticket)
+    }
+
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        let was_standing = self.inner.places().keep(queue, ticket);
+        if was_standing {
+            self.inner.link.remove_dependent();
+        }
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let closing = self.client.close();
+        Box::pin(async move { closing.await.map_err(|error| error.into_core(Operation::Close, None)) })
+    }
+}
+
+impl Values for ZooKeeperSession {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        begun(value::read(&self.inner, queue))
+    }
+
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        begun(value::write(&self.inner, queue, expected, value))
+    }
+
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        begun(waits::value_changed(self.inner.clone(), queue, seen))
+    }
+}
+
+impl fmt::Debug for ZooKeeperSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("ZooKeeperSession").field(&self.client).finish()
     }
 }

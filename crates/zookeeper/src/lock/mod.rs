@@ -5,7 +5,6 @@ mod census;
 mod ensemble;
 mod examine;
 mod follow;
-
 mod inspect;
 mod join;
 mod owner;
@@ -15,7 +14,6 @@ mod prover;
 mod queue_data;
 mod remnants;
 mod request;
-mod session;
 mod session_core;
 mod settle;
 mod shared_list;
