@@ -11,12 +11,12 @@
 //!   batch that asks what the server is; an opening that is given up goes on until it can be undone
 //!   (`session.rs`). A `Connection` (`connection.rs`) never comes back. `connection/find.rs` finds the server
 //!   with the keys: a master, what sentinels say, or where a cluster leads.
-//! - **Plain locks** (`layout=setnx`: `script/setnx.lua`, `queue/own.rs`). A view for the first contender takes the
+//! - **Plain locks** (`layout=setnx`: `script/setnx.lua`, `queue/watch.rs`). A view for the first contender takes the
 //!   key that has the lock's name, renewals renew it, and the removal of the contender gives it back. While another
 //!   client has it, views show that first.
 //! - **Waits** are tracked reads (`CLIENT TRACKING`, `connection/tracking.rs`): the server tells once when the record
 //!   of the contender ahead changes, by a script, by hand, by an eviction or FLUSHALL. Our own contenders are watched
-//!   in the same way, once they have stood for 0.1 s (`queue/own.rs`).
+//!   in the same way, once they have stood for 0.1 s (`queue/watch.rs`).
 //! - **Late joins.** Each connection of a session takes the session over with a greater epoch (`attach.lua`); a join of
 //!   an older one is answered `stale`. So a join that was given up is undone for good. So it is with values
 //!   (`set_value.lua`).

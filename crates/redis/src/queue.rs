@@ -5,10 +5,8 @@
 //! The script of a join stores all entries of one call, and shows the queue. It stores them only if none of them is
 //! there yet and the epoch is that of the session's present connection. A value is one small hash, compared and set.
 //!
-//! - `own`: our own contenders, and the watches on them.
-//! - `view`: what is shown of queues. `watch`: waits.
+//! - `view`: what is shown of queues. `watch`: waits, and our own contenders.
 
-mod own;
 pub(crate) mod view;
 mod watch;
 
@@ -27,8 +25,8 @@ use redis::{Cmd, Value as Answer, cmd};
 
 use crate::connection::{Batch, answer, list, number, only, text, texts};
 use crate::layout::{QueueMember, listed, mode_letter};
-use crate::queue::own::{Queues, Redis, RedisOwn, note_turn, run_guard};
 use crate::queue::view::is_foreign;
+use crate::queue::watch::{Queues, Redis, RedisOwn, note_turn, run_guard};
 use crate::script::Script;
 use crate::session::{Core, RedisLink, check_copies, copied};
 
