@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Error, ErrorKind, FencingToken, Operation, QueueName, Result, Revocation,
+    BoxFuture, ContenderId, Error, ErrorKind, FencingToken, Operation, QueueName, Request, Result, Revocation,
 };
 use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Stat, ZkRequest};
 
@@ -24,21 +24,12 @@ pub(super) fn begin(
     inner: &Arc<SessionCore>,
     queue: &QueueName,
     contender: &ContenderId,
-    request: lockkeeper_core::Request,
+    request: Request,
 ) -> Result<BoxFuture<Result<bool>>> {
     let path = inner.path_of(queue)?;
     let first = Read::send(inner, &path, contender);
     let asking = ContenderRequest { inner: inner.clone(), queue: queue.clone(), path, contender: contender.clone() };
-    Ok(inner.run(Operation::Request, queue, async move {
-        match request {
-            lockkeeper_core::Request::Yield(revocation) => asking.ask(&revocation, first).await,
-            lockkeeper_core::Request::Break { token } => asking.break_it(token, first).await,
-            _ => {
-                let message = "this service cannot do it";
-                Err(Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(&asking.queue))
-            }
-        }
-    }))
+    Ok(inner.run(Operation::Request, queue, asking.finish(request, first)))
 }
 
 struct ContenderRequest {
@@ -80,60 +71,69 @@ impl Read {
 }
 
 impl ContenderRequest {
-    /// Asks the owner to give up: within its own data if that has our form, else in Curator's way, which replaces the
-    /// data.
-    async fn ask(&self, revocation: &Revocation, first: Read) -> Result<bool> {
+    async fn finish(self, request: Request, first: Read) -> Result<bool> {
+        let fail = |error| self.inner.fail(error, Operation::Request, &self.queue);
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
-            let Some(((data, stat), _)) = read.nodes().await.map_err(|error| self.fail(error))? else {
+            let Some((contender, line)) = read.nodes().await.map_err(fail)? else {
                 return Ok(false);
             };
-            let data = match ContenderData::read(&data) {
-                Some(data) => data.with_request(revocation).to_bytes(),
-                None => REVOKE.to_vec(),
+            let attempt = match &request {
+                Request::Yield(revocation) => self.ask(revocation, contender).await,
+                Request::Break { token } => self.break_it(*token, contender, line).await,
+                _ => {
+                    let message = "this service cannot do it";
+                    return Err(Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(&self.queue));
+                }
             };
-            let path = self.path.child_on_server(self.contender.as_str());
-            let request = ZkRequest::SetData { path, data: Some(data.into()), version: stat.version };
-            match self.inner.link.call(&request, self.path.shown()).response().await {
-                Ok(_) => return Ok(true),
-                Err(error) if error.is(ErrorCode::NoNode) => return Ok(false),
-                Err(error) if error.is(ErrorCode::BadVersion) => {}
-                Err(error) => return Err(self.fail(error)),
+            match attempt.map_err(fail)? {
+                Committed::Done => return Ok(true),
+                Committed::Gone => return Ok(false),
+                Committed::Overtaken => read = Read::send(&self.inner, &self.path, &self.contender),
             }
-            read = Read::send(&self.inner, &self.path, &self.contender);
         }
-        Err(self.overtaken())
+        let message = format!("others changed the node {ATTEMPTS_MAX} times in between");
+        Err(Error::transient(ErrorKind::Backend, Operation::Request, message).at(&self.queue))
+    }
+
+    /// Asks the owner to give up: within its own data if that has our form, else in Curator's way, which replaces the
+    /// data.
+    async fn ask(&self, revocation: &Revocation, (data, stat): NodeData) -> Result<Committed, ClientError> {
+        let data = match ContenderData::read(&data) {
+            Some(data) => data.with_request(revocation).to_bytes(),
+            None => REVOKE.to_vec(),
+        };
+        let path = self.path.child_on_server(self.contender.as_str());
+        let request = ZkRequest::SetData { path, data: Some(data.into()), version: stat.version };
+        match self.inner.link.call(&request, self.path.shown()).response().await {
+            Ok(_) => Ok(Committed::Done),
+            Err(error) if error.is(ErrorCode::NoNode) => Ok(Committed::Gone),
+            Err(error) if error.is(ErrorCode::BadVersion) => Ok(Committed::Overtaken),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes the node, and notes in the lock's own node that it was broken, in one transaction: a client that finds
     /// it gone finds the note.
-    async fn break_it(&self, token: FencingToken, first: Read) -> Result<bool> {
-        let mut read = first;
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(((data, stat), line)) = read.nodes().await.map_err(|error| self.fail(error))? else {
-                return Ok(false);
-            };
-            let id = self.contender.as_str();
-            let shown = token_of(&self.inner.link, &self.path, id, &data, &stat).await;
-            if shown.map_err(|error| self.fail(error))? != Some(token) {
-                return Ok(false);
-            }
-            let mut operations = Vec::with_capacity(2);
-            if let Some((data, stat)) = line
-                && let Some(noted) = QueueData::read(&data).with_broken(id)
-            {
-                let (path, version) = (self.path.line_on_server(), stat.version);
-                operations.push(MultiOperation::SetData { path, data: Some(noted.into()), version });
-            }
-            operations.push(MultiOperation::Delete { path: self.path.child_on_server(id), version: -1 });
-            match self.commit(operations).await.map_err(|error| self.fail(error))? {
-                Committed::Done => return Ok(true),
-                Committed::Gone => return Ok(false),
-                Committed::Overtaken => {}
-            }
-            read = Read::send(&self.inner, &self.path, &self.contender);
+    async fn break_it(
+        &self,
+        token: FencingToken,
+        (data, stat): NodeData,
+        line: Option<NodeData>,
+    ) -> Result<Committed, ClientError> {
+        let id = self.contender.as_str();
+        if token_of(&self.inner.link, &self.path, id, &data, &stat).await? != Some(token) {
+            return Ok(Committed::Gone);
         }
-        Err(self.overtaken())
+        let mut operations = Vec::with_capacity(2);
+        if let Some((data, stat)) = line
+            && let Some(noted) = QueueData::read(&data).with_broken(id)
+        {
+            let (path, version) = (self.path.line_on_server(), stat.version);
+            operations.push(MultiOperation::SetData { path, data: Some(noted.into()), version });
+        }
+        operations.push(MultiOperation::Delete { path: self.path.child_on_server(id), version: -1 });
+        self.commit(operations).await
     }
 
     /// Commits a break. Where the note is refused for want of a right, only the deletion is done.
@@ -151,21 +151,13 @@ impl ContenderRequest {
             }
         }
     }
-
-    fn overtaken(&self) -> Error {
-        let message = format!("others changed the node {ATTEMPTS_MAX} times in between");
-        Error::transient(ErrorKind::Backend, Operation::Request, message).at(&self.queue)
-    }
-
-    fn fail(&self, error: ClientError) -> Error {
-        self.inner.fail(error, Operation::Request, &self.queue)
-    }
 }
 
+/// How an attempt ended.
 enum Committed {
     Done,
     /// There is no such contender any more.
     Gone,
-    /// The lock's own node is not as it was read.
+    /// A node is not as it was read.
     Overtaken,
 }
