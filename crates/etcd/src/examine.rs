@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Operation, Result, Severity};
-use lockkeeper_session::{
-    Effect, Failure, FailureKind, Finder, Order, Server, holding_interval, judge_round_trip, median_round_trip,
-};
+use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Order, Server, judge_round_trip, median_round_trip};
 use tokio::task::JoinSet;
 
 use crate::examine::judge::{
@@ -173,8 +171,7 @@ const TOO_MANY: &str = "too many operations";
 async fn try_round_trips(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let ask = || async { looking.connection.call(read_offset(site), looking.deadline).await.map(drop) };
     let median = median_round_trip(&*site.clock, Duration::MAX, ask).await?;
-    let interval = holding_interval(site.config.session_timeout());
-    Ok(judge_round_trip(interval, median, "a holder proves its session"))
+    Ok(judge_round_trip(site.config.session_timeout(), median, "a holder proves its session"))
 }
 
 /// Watches a key, as waiters do. A proxy, which answers otherwise than a member, is reported by its name.

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Severity, Ticket};
-use lockkeeper_session::{
-    Clocks, FOR_TOKENS, Failure, FailureKind, holding_interval, judge_round_trip, late, median_round_trip,
-};
+use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, FailureKind, judge_round_trip, late, median_round_trip};
 use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Batch, KeyWake, answer, list, only, text};
@@ -191,6 +189,5 @@ async fn try_round_trips(looking: RedisLook<'_>, site: &RedisSite) -> Result<Opt
         read.arg(looking.layout.base()).arg("tok");
         ask(looking, read, "HGET").await.map(drop)
     });
-    let interval = holding_interval(site.config.session_timeout());
-    Ok(judge_round_trip(interval, median.await?, "a session renews"))
+    Ok(judge_round_trip(site.config.session_timeout(), median.await?, "a session renews"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Severity};
 
-use crate::Failure;
+use crate::{Failure, holding_interval};
 
 /// How far a server's clock may be from ours until it is told: clocks that are set by one time server differ by
 /// milliseconds.
@@ -70,9 +70,10 @@ pub async fn median_round_trip<A: Future<Output = Result<(), Failure>>>(
     Ok(took[took.len() / 2])
 }
 
-/// Judges a session timeout by how long a request takes. `proves` says what comes once in the interval.
+/// Judges a session timeout by how long a request takes. `proves` says what comes once in the time between two proofs.
 #[must_use]
-pub fn judge_round_trip(interval: Duration, median: Duration, proves: &str) -> Option<Finding> {
+pub fn judge_round_trip(timeout: Duration, median: Duration, proves: &str) -> Option<Finding> {
+    let interval = holding_interval(timeout);
     (median * ROUND_TRIPS_MIN > interval).then(|| {
         let what = format!("half of the requests take longer than {median:?}, and {proves} every {interval:?}");
         Finding::new(Severity::Warning, what, "set a longer session_timeout, or holders lapse while nothing is wrong")
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_timeout_is_found_that_is_short_for_the_time_of_a_request() {
-        let judged = |median_ms| judge_round_trip(Duration::from_secs(1), Duration::from_millis(median_ms), "it beats");
+        let judged = |median_ms| judge_round_trip(Duration::from_secs(6), Duration::from_millis(median_ms), "it beats");
         assert_eq!(judged(250), None);
         let found = judged(251).expect("it is short");
         assert!(found.severity == Severity::Warning && found.what.contains("251ms, and it beats every 1s"), "{found}");

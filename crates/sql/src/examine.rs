@@ -8,7 +8,7 @@ mod judge;
 use std::time::Duration;
 
 use lockkeeper_core::Finding;
-use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, holding_interval, judge_round_trip, median_round_trip};
+use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, judge_round_trip, median_round_trip};
 
 use crate::examine::judge::{Examined, ServerReport};
 use crate::look::GreetedWire;
@@ -56,8 +56,7 @@ fn judge_all(seen: &Examined<'_>) -> Vec<Finding> {
     findings.extend(judge::judge_settled(seen.report));
     findings.extend(judge::judge_waking(seen.config, seen.wake_method));
     findings.extend(seen.clocks.and_then(|clocks| clocks.judge("the server", FOR_TOKENS)));
-    let interval = holding_interval(seen.config.session_timeout());
-    findings.extend(judge_round_trip(interval, seen.median, "a session beats"));
+    findings.extend(judge_round_trip(seen.config.session_timeout(), seen.median, "a session beats"));
     findings
 }
 
