@@ -66,7 +66,7 @@ impl Core {
         let GrantedLease { lease, timeout, belief, safe_until } = granted;
         let (timing, asked) = (Timing { timeout }, config.session_timeout());
         let (session, operation_timeout) = (lease.to_string(), config.operation_timeout);
-        let beginning = Beginning::timed(timing, session, testing, safe_until, operation_timeout);
+        let beginning = Beginning { session, testing, timing, safe_until, operation_timeout };
         Self {
             config,
             layout,

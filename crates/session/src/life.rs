@@ -56,35 +56,17 @@ impl Belief {
 
 /// How a session begins.
 #[derive(Debug)]
-pub struct Beginning {
+pub struct Beginning<T> {
     /// How the service names it.
     pub session: String,
     /// What tests do to its client.
     pub testing: ClientTesting,
-    /// After how long the service ends the session by itself.
-    pub timeout: Duration,
+    /// After how long the service ends the session by itself, and what follows from that.
+    pub timing: T,
     /// Until when its opening lets it be believed.
     pub safe_until: BootInstant,
-    /// How long before its deadline a holder certainly learns that proofs fail.
-    pub notice: Duration,
-    /// For how long the session should be believed at least when a lock is granted.
-    pub worth_granting: Duration,
     /// How long one request may take.
     pub operation_timeout: Duration,
-}
-
-impl Beginning {
-    /// Begins a session by what follows from its timeout.
-    pub fn timed(
-        timing: impl SessionTiming,
-        session: String,
-        testing: ClientTesting,
-        safe_until: BootInstant,
-        operation_timeout: Duration,
-    ) -> Self {
-        let (timeout, notice, worth_granting) = (timing.timeout(), timing.notice(), timing.worth_granting());
-        Self { session, testing, timeout, safe_until, notice, worth_granting, operation_timeout }
-    }
 }
 
 /// What all parts of one session share on every service. Holding it does not keep the session alive.
@@ -120,10 +102,10 @@ pub struct Life<L> {
 
 impl<L: Link> Life<L> {
     /// Begins with the opening of the session.
-    pub fn new(clock: Arc<dyn Clock>, runtime: Handle, beginning: Beginning) -> Self {
-        let Beginning { session, testing, timeout, safe_until, notice, worth_granting, operation_timeout } = beginning;
+    pub fn new(clock: Arc<dyn Clock>, runtime: Handle, beginning: Beginning<impl SessionTiming>) -> Self {
+        let Beginning { session, testing, timing, safe_until, operation_timeout } = beginning;
         let bond = SessionBond::new(clock.clone(), SafeUntil::At(safe_until));
-        bond.set_notice(notice);
+        bond.set_notice(timing.notice());
         let urge = Arc::default();
         testing.note_session(&session, &urge);
         Self {
@@ -133,9 +115,9 @@ impl<L: Link> Life<L> {
             session,
             bond,
             belief: Mutex::new(Belief::until(safe_until)),
-            asked: timeout,
-            timeout,
-            worth_granting,
+            asked: timing.timeout(),
+            timeout: timing.timeout(),
+            worth_granting: timing.worth_granting(),
             operation_timeout,
             outbox: CallOutbox::default(),
             link: watch::Sender::new(None),

@@ -70,7 +70,8 @@ impl Core {
         let SqlSite { config, clock, testing, .. } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
         let safe_until = opened_at.saturating_add(timing.belief());
-        let beginning = Beginning::timed(timing, id.to_string(), testing, safe_until, config.operation_timeout);
+        let (session, operation_timeout) = (id.to_string(), config.operation_timeout);
+        let beginning = Beginning { session, testing, timing, safe_until, operation_timeout };
         Self {
             id,
             timing,

@@ -7,7 +7,7 @@ use lockkeeper_core::clock::{SystemClock, TestClock};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Beginning, ClientTesting, Names, Order};
+use crate::{Beginning, ClientTesting, Names, Order, SessionTiming};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -77,14 +77,31 @@ impl Keeping for Session {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Timing(Duration);
+
+impl SessionTiming for Timing {
+    const PATIENCE_DIVISOR: u32 = 5;
+
+    fn timeout(self) -> Duration {
+        self.0
+    }
+
+    fn worth_granting(self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn notice(self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 fn life(clock: Arc<dyn Clock>, runtime: Handle, timeout: Duration) -> Arc<Life<Silent>> {
     let beginning = Beginning {
         session: "one".to_owned(),
         testing: ClientTesting::default(),
-        timeout,
+        timing: Timing(timeout),
         safe_until: clock.now().saturating_add(timeout),
-        notice: Duration::ZERO,
-        worth_granting: Duration::ZERO,
         operation_timeout: timeout,
     };
     Arc::new(Life::new(clock, runtime, beginning))

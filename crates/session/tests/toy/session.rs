@@ -7,7 +7,7 @@ use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{BoxFuture, Operation, Result, Ticket};
 use lockkeeper_session::{
     Beginning, ClientTesting, Effect, FIRST_CONNECTION, Failure, Finder, Keeping, Life, Linked, Names, Order, Server,
-    keep, late,
+    SessionTiming, keep, late,
 };
 use serde_json::{Value as Json, json};
 use tokio::runtime::Handle;
@@ -37,6 +37,25 @@ fn belief(timeout: Duration) -> Duration {
     timeout - timeout / 20 - Duration::from_millis(50)
 }
 
+#[derive(Clone, Copy)]
+struct Timing(Duration);
+
+impl SessionTiming for Timing {
+    const PATIENCE_DIVISOR: u32 = 5;
+
+    fn timeout(self) -> Duration {
+        self.0
+    }
+
+    fn worth_granting(self) -> Duration {
+        self.0 / 3
+    }
+
+    fn notice(self) -> Duration {
+        belief(self.0) - self.0 / 6 - patience(self.0)
+    }
+}
+
 /// Opens a session at the first server that answers.
 pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, testing: ClientTesting) -> Result<Arc<Core>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -51,10 +70,8 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, testing: Clien
     let beginning = Beginning {
         session: id.clone(),
         testing,
-        timeout,
+        timing: Timing(timeout),
         safe_until: opened_at.saturating_add(belief(timeout)),
-        notice: belief(timeout) - timeout / 6 - patience(timeout),
-        worth_granting: timeout / 3,
         operation_timeout: timeout,
     };
     let life = Arc::new(Life::new(clock, Handle::current(), beginning));
