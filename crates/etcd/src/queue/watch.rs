@@ -172,23 +172,18 @@ async fn until_gone(
     Ok(None)
 }
 
-/// Looks whether the contender ahead is gone, and by which revision. If it is there, waits until the next look is due.
-async fn look_and_pause(inner: &QueueCore, link: &EtcdLink, ahead: &AheadKey) -> Result<Option<i64>, Failure> {
-    let gone_by = gone_by(inner, link, ahead).await?;
-    if gone_by.is_none() {
-        let (life, timeout) = (&inner.core.life, inner.core.timing.timeout);
-        life.clock.sleep_until(life.clock.now().saturating_add(timeout)).await;
-    }
-    Ok(gone_by)
-}
-
-/// Its key may belong to another contender by now.
-async fn gone_by(inner: &QueueCore, link: &EtcdLink, (key, created): &AheadKey) -> Result<Option<i64>, Failure> {
+/// Looks whether the contender ahead is gone, and by which revision: its key may belong to another contender by now. If
+/// it is there, waits until the next look is due.
+async fn look_and_pause(inner: &QueueCore, link: &EtcdLink, (key, created): &AheadKey) -> Result<Option<i64>, Failure> {
+    let life = &inner.core.life;
     let range = RangeRequest { keys_only: true, serializable: true, ..key_range(key.clone()) };
-    let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
-    let is_there = answer.kvs.first().is_some_and(|kv| kv.create_revision == *created);
+    let answer = inner.core.send(link, range, Operation::Wait, life.deadline()).await?;
     let revision = header(&answer)?.revision;
-    Ok((!is_there).then_some(revision))
+    if answer.kvs.first().is_none_or(|kv| kv.create_revision != *created) {
+        return Ok(Some(revision));
+    }
+    life.clock.sleep_until(life.clock.now().saturating_add(inner.core.timing.timeout)).await;
+    Ok(None)
 }
 
 pub(super) async fn run_guard(queues: Arc<Queues>) {
