@@ -18,7 +18,6 @@ mod session_core;
 mod settle;
 mod shared_list;
 mod shown;
-mod trial;
 mod value;
 mod viewing;
 mod waits;
