@@ -11,6 +11,7 @@
 
 mod belief;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -180,7 +181,7 @@ impl Keeping for Driver {
         tokio::select! {
             biased;
             () = link.connection.over() => Failure::broken(Effect::None),
-            failure = until_gone(core, &link.connection) => failure,
+            Err(failure) = until_gone(core, &link.connection) => failure,
             failure = until_replaced(&core.config, clock, server, core.timing.holding_interval()) => failure,
             failure = renew_until_lost(core, &link) => failure,
         }
@@ -274,23 +275,17 @@ async fn renew(core: &Arc<Core>, link: &Arc<RedisLink>, sent_at: BootInstant) ->
 }
 
 /// Waits until the service says that the session is over: the key that is there while the session is was deleted.
-/// Returns at any failure too.
-async fn until_gone(core: &Core, connection: &Connection) -> Failure {
+/// Fails otherwise too.
+async fn until_gone(core: &Core, connection: &Connection) -> Result<Infallible, Failure> {
     loop {
-        match watch_once(core, connection).await {
-            Ok(KeyWake::Changed) => {}
-            Ok(KeyWake::ConnectionOver) => return Failure::broken(Effect::None),
-            Err(failure) => return failure,
+        let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
+        let answers = connection.send(Batch::new().tracked("GET", told.key())).await?;
+        if answer(only(answers)?, "GET")? == Value::Nil {
+            return Err(Failure::session_gone());
         }
-    }
-}
-
-async fn watch_once(core: &Core, connection: &Connection) -> Result<KeyWake, Failure> {
-    let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
-    let answers = connection.send(Batch::new().tracked("GET", told.key())).await?;
-    match answer(only(answers)?, "GET")? {
-        Value::Nil => Err(Failure::session_gone()),
-        _ => Ok(told.await),
+        if told.await == KeyWake::ConnectionOver {
+            return Err(Failure::broken(Effect::None));
+        }
     }
 }
 
