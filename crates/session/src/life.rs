@@ -327,13 +327,18 @@ impl<L: Link> Life<L> {
             if self.safe_for() >= self.worth_granting {
                 return Ok(());
             }
-            self.urge();
-            tokio::select! {
-                biased;
-                reason = self.bond.lost() => return Err(reason),
-                // The sender lives in what we hold.
-                _ = proofs.changed() => {}
-            }
+            self.prove(&mut proofs).await?;
+        }
+    }
+
+    /// Asks for a proof, and waits until one has come.
+    async fn prove(&self, proofs: &mut watch::Receiver<u64>) -> Result<(), LossReason> {
+        self.urge();
+        tokio::select! {
+            biased;
+            reason = self.bond.lost() => Err(reason),
+            // The sender lives in what we hold.
+            _ = proofs.changed() => Ok(()),
         }
     }
 
@@ -346,13 +351,7 @@ impl<L: Link> Life<L> {
         let mut proofs = self.proofs.subscribe();
         // The first may have been asked for before.
         for _ in 0..2 {
-            self.urge();
-            tokio::select! {
-                biased;
-                reason = self.bond.lost() => return Err(reason),
-                // The sender lives in what we hold.
-                _ = proofs.changed() => {}
-            }
+            self.prove(&mut proofs).await?;
         }
         Ok(())
     }
