@@ -13,7 +13,7 @@
 //!   `open.rs` of each engine). Where that is refused, MariaDB is asked in steps, and what is not PostgreSQL is refused
 //!   by its name. Statements are prepared beside the first calls, which do not wait for it. MariaDB is sent one
 //!   statement after the other; only a session's beginning and its end go in one message with what stands before them
-//!   (`mysql/wire.rs`).
+//!   (`mysql/wire.rs`). What is not sent yet stands in a line (`line.rs`), where many releases become one statement.
 //! - **Belief** (pure): a session is believed from the sending of its newest answered beat, for a time that `timing.rs`
 //!   says. **Observation** (`session/others.rs`): another one is dead when its beat stood still for its timeout on our
 //!   clock.
