@@ -12,11 +12,11 @@ use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ChildName, Layout};
 use crate::link::{ClientCall, SessionLink, if_there};
-use crate::lock::examine::require_fit;
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
 use crate::lock::shown::{ChildGroup, ContenderReading, describe, own_token, show};
+use crate::lock::trial::require_fit;
 
 /// How many reads are under way at once: enough to fill a round trip, and far from what a session may queue.
 pub(super) const READS_AT_ONCE_MAX: usize = 500;

@@ -18,6 +18,7 @@ mod session_core;
 mod settle;
 mod shared_list;
 mod shown;
+mod trial;
 mod value;
 mod viewing;
 mod waits;

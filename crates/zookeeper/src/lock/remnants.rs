@@ -17,9 +17,9 @@ use crate::config::Config;
 use crate::error::ClientError;
 use crate::link::{ClientCall, SessionLink, if_there};
 use crate::lock::census::{Census, CensusLock, CensusNode, CensusQueue};
-use crate::lock::examine::try_below_base;
 use crate::lock::owner::ContenderData;
 use crate::lock::queue_data::QueueData;
+use crate::lock::trial::try_below_base;
 
 /// Names what no client uses. Without the server's time no queue is known to be unused.
 pub(super) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Duration) -> Vec<Remnant> {

@@ -14,10 +14,10 @@ use lockkeeper_zk_proto::message::ErrorCode;
 use crate::client::{Client, ClientOpener, random};
 use crate::error::ClientError;
 use crate::link::{LinkPhase, SessionLink};
-use crate::lock::examine::require_fit;
 use crate::lock::follow::model::NodeModel;
 use crate::lock::follow::path_scheme::PathScheme;
 use crate::lock::follow::reading::{NodeMarks, PacedReader, note, snapshot, take_in};
+use crate::lock::trial::require_fit;
 
 /// Where the service does not tell of all changes, looks take this part of the time at most.
 const LOOKS_TIME_PART: u32 = 100;
