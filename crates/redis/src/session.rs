@@ -1,7 +1,7 @@
 //! A session: its record in the service, renewed over one connection after the other, and until when it is believed.
 //!
-//! Here is what its parts share, and its keeping: it is opened, renewed over one connection, taken over to the next one,
-//! and ended. A renewal removes what dead sessions have left.
+//! Here is what its parts share, and its keeping: it is opened, renewed over one connection, taken over to the next
+//! one, and ended. A renewal removes what dead sessions have left.
 //!
 //! Where the URL asks for it, copies are waited for: so many replicas must have what a session or a contender stands
 //! on. Replication is asynchronous. The wait narrows the time in which a promotion can lose a grant, and does not end

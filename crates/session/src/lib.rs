@@ -5,8 +5,8 @@
 //! - [`at_home`]: a task that no fork goes on with.
 //! - [`Socket`]: a connection over TCP or TLS. [`OwnStream`]: what is below it, of no use in a fork.
 //! - [`Failure`]: why a request failed, and what that is to a caller. [`contained`]: a panic of a driver is one too.
-//! - [`late`], [`in_time`], [`until`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is
-//!   shared.
+//! - [`late`], [`in_time`], [`until`], [`share`], [`or_never`]: when an answer is late, and how the time that is left
+//!   is shared.
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
 //!   [`SessionTiming`]: what follows from its timeout.

@@ -1,4 +1,4 @@
-//! What is stored in one form on all services: the record beside a contender for people to read, as compact JSON of one
+//! Texts that all services store in one form: the record beside a contender for people to read, as compact JSON of one
 //! line, its owner, and what it is asked; and the part of a lock in a key. No grant is decided by a record, and what
 //! another program has written there is passed over.
 

@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig};
 
-use crate::material::{TlsMaterial, TlsSettings};
+use crate::material::{OurCertificate, TlsMaterial, TlsSettings};
 
 /// Makes TLS handshakes: TLS 1.3 or 1.2. A server is believed only if an authority that we trust vouches for its name.
 #[derive(Clone)]
@@ -84,16 +84,6 @@ impl fmt::Debug for Connector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Connector").field("server_name", &self.server_name).finish_non_exhaustive()
     }
-}
-
-/// Whether this end has a certificate to show.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "there is one or not")]
-pub enum OurCertificate {
-    /// `cert` and `key` name one.
-    Given,
-    /// There is none.
-    Missing,
 }
 
 /// Why there was no TLS handshake. It reads as one line, which does not name the server's address.

@@ -14,5 +14,5 @@ mod material;
 pub use tokio_rustls::client::TlsStream;
 pub use tokio_rustls::rustls;
 
-pub use handshake::{Connector, HandshakeError, OurCertificate};
-pub use material::{Identity, SETTINGS, TlsMaterial, TlsSettings};
+pub use handshake::{Connector, HandshakeError};
+pub use material::{Identity, OurCertificate, SETTINGS, TlsMaterial, TlsSettings};

@@ -15,8 +15,6 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::handshake::OurCertificate;
-
 /// The greatest PEM file, in bytes: all the authorities that browsers trust are a quarter of a million bytes.
 const PEM_BYTES_MAX: u64 = 4 << 20;
 
@@ -115,6 +113,16 @@ pub struct TlsMaterial {
     authorities: Vec<CertificateDer<'static>>,
     identity: Option<Identity>,
     server_name: Option<ServerName<'static>>,
+}
+
+/// Whether this end has a certificate to show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "there is one or not")]
+pub enum OurCertificate {
+    /// `cert` and `key` name one.
+    Given,
+    /// There is none.
+    Missing,
 }
 
 impl TlsMaterial {

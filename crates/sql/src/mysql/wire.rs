@@ -99,7 +99,7 @@ fn note_sent(message: &mut VecDeque<Call>, is_sent: bool) {
     message.iter_mut().flat_map(|(_, asked)| asked).for_each(|asked| asked.tell.is_sent = is_sent);
 }
 
-/// The task's end of the line. Those who wait there are told when it is dropped.
+/// The task's end of the line. The callers that wait there are told when it is dropped.
 struct LineEnd {
     queue: Arc<Mutex<StatementQueue<Waiter>>>,
     came: mpsc::Receiver<()>,

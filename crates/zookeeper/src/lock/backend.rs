@@ -221,7 +221,7 @@ impl Openable for Client {
     }
 }
 
-/// A session as locks see it. What its parts share is in `session_core`; each of the larger operations has its own file.
+/// A session as locks see it. What its parts share is in `session_core`; each of the larger operations has a file.
 struct ZooKeeperSession {
     /// Keeps the session alive.
     client: Client,

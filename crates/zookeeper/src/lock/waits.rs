@@ -1,9 +1,9 @@
 //! Waits for the contender ahead, and until a queue or its value has changed.
 //!
-//! The contender ahead is waited for by a watch on it and one on our own node, set together. A contender of this session
-//! needs no watch: its owner deletes its node over the same connection, and is answered there. A change is waited for by
-//! a watch that is set by the read that is compared, so that none falls between them, and that is removed with the
-//! future.
+//! The contender ahead is waited for by a watch on it and one on our own node, set together. A contender of this
+//! session needs no watch: its owner deletes its node over the same connection, and is answered there. A change is
+//! waited for by a watch that is set by the read that is compared, so that none falls between them, and that is removed
+//! with the future.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
