@@ -3,11 +3,12 @@
 //!
 //! The log is flushed so seldom here that a place which was just taken is always lost.
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
+use lockkeeper_faults::wait;
 use lockkeeper_session::FailureKind;
 
-use super::client::{Client, look, text, tickets, token};
+use super::client::{Client, look, open, text, tickets, token};
 use super::server::{Kind, Need, Server, can_run, server_with};
 use super::states::LONGEST;
 use crate::statement::{Argument, RowKind};
@@ -166,4 +167,31 @@ async fn what_outlives_its_session_and_what_is_asked_to_be_flushed_is_not_lost()
     server.wait_ms().await;
     let missing = server.connect(2).await.ok("missing", vec![Argument::Ids(vec![20])]).await;
     assert!(tickets(&missing, RowKind::Missing).is_empty());
+}
+
+/// Opens two sessions at the same time, where the ceiling of tokens is to be raised.
+async fn open_both(server: &Server, sessions: [u128; 2]) {
+    let [first, second] = [server.connect(sessions[0]).await, server.connect(sessions[1]).await];
+    server.ask("UPDATE lockkeeper.state SET token_ceiling = 0, mark = pg_current_xact_id()::xid").await.expect("reset");
+    let both = async {
+        tokio::join!(first.told("open", open(sessions[0], 10_000)), second.told("open", open(sessions[1], 10_000)))
+    };
+    let (first, second) = soon("both sessions", both).await;
+    assert_eq!((first.0.as_str(), second.0.as_str()), ("ok", "ok"));
+}
+
+#[tokio::test]
+async fn sessions_that_are_opened_at_the_same_time_raise_the_ceiling_without_waiting_for_each_other() {
+    const RAISED: &str = "  -- Before the row is locked: two that shared it would wait for each other.\n";
+    let Some(server) = server_with(Kind::Postgres, Need::Nothing).await else { return };
+    server.open(1).await;
+    open_both(&server, [2, 3]).await;
+    server.plant(&[(RAISED, "  PERFORM FROM lockkeeper.state s FOR SHARE;\n  PERFORM pg_sleep(0.2);\n")]).await;
+    open_both(&server, [4, 5]).await;
+    // The server tells of a deadlock a little later. It has seen that of the planted fault, and no other.
+    let seen = wait::until("the planted fault is found", SOON, async || {
+        let seen = server.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await;
+        seen.ok().filter(|seen| seen != "0")
+    });
+    assert_eq!(seen.await.expect("it waits for itself"), "1");
 }

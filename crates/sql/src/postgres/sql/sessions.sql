@@ -87,6 +87,8 @@ RETURNS {answer} AS $$
 #variable_conflict use_column
 BEGIN
   {guard}
+  -- Before the row is locked: two that shared it would wait for each other.
+  {raise_ceiling}
   what := 0;
   SELECT CASE WHEN s.is_settled THEN 'ok' ELSE 'unsettled' END, s.timeout_max_ms INTO text, timeout_ms
     FROM {schema}.state s FOR SHARE;
@@ -95,7 +97,6 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
-  {raise_ceiling}
   INSERT INTO {schema}.session (id, epoch, beat, timeout_ms, owner) VALUES (p_session, 1, 1, p_timeout_ms, p_owner)
     ON CONFLICT (id) DO NOTHING;
   IF p_sweeps THEN
