@@ -30,6 +30,9 @@
 //!   believe itself. The row `state` says which start of the server it is of; each statement that could grant a lock
 //!   compares that with the server's own (`sql/part/settled.sql` of each engine). A client that misses what it had says
 //!   so (`doubt`).
+//! - **Flushing.** PostgreSQL flushes a join behind its grant. A row that is not logged tells each statement that the
+//!   server lost nothing since (`start` in `sql/schema.sql`); and a join whose token is not below a ceiling, which is
+//!   flushed and ahead of the clock (`sql/part/raise_ceiling.sql`), is flushed first, so that no token comes twice.
 //! - **Examination** (`examine`): the function `examine` answers facts, each a name and a value, with the rights of the
 //!   schema's owner; `judge` reads them, and knows the rules.
 
