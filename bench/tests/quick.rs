@@ -70,7 +70,7 @@ fn a_quick_run_of_zookeeper_has_figures_in_every_row() {
     let all = zookeeper::availability().and(redis::availability).and(curator::availability);
     if all.or_skip("a_quick_run_of_zookeeper_has_figures_in_every_row") {
         let plots = ["latency-zookeeper.svg", "hand-off-zookeeper.svg", "throughput-zookeeper.svg"];
-        assert_all_have_figures(&quick_rows(&["zookeeper"], &plots), 49);
+        assert_all_have_figures(&quick_rows(&["zookeeper"], &plots), 52);
     }
 }
 
