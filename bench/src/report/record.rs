@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn the_ratio_is_the_median_of_the_rounds_ratios_not_that_of_the_medians() {
-        let samples = [sample(1.0, 1.0), sample(4.0, 2.0), sample(9.0, 3.0)];
+        let samples = [sample(1.0, 1.0), sample(6.0, 4.0), sample(5.0, 2.0)];
         let verdict = Verdict::of(row(), &samples, None);
-        assert_eq!(verdict.ratio, Some(Spread { least: 1.0, median: 2.0, most: 3.0 }));
+        assert_eq!(verdict.ratio, Some(Spread { least: 1.0, median: 1.5, most: 2.5 }));
         assert!(verdict.is_met);
     }
 
