@@ -67,16 +67,12 @@ const PARTS: [(&str, &str); 21] = [
 /// After how many joins the first token of a queue is looked up: as many dead entries of an index each join may pass.
 const JOINS_MAX: usize = 64;
 
-/// How far ahead of the clock tokens are given that are not flushed: a minute of them. A crash wastes as many.
-const CEILING_AHEAD: i64 = 60_000 << 20;
-
 /// Returns all that makes a schema, as one text.
 fn set_up(schema: &str) -> String {
     let own = vec![
         // `Mode::Read`.
         ("mode_read", 1.to_string()),
         ("joins", JOINS_MAX.to_string()),
-        ("ceiling_ahead", CEILING_AHEAD.to_string()),
         ("channel", channel_prefix(schema)),
     ];
     filled(FILES.join("\n"), &PARTS, own, schema)

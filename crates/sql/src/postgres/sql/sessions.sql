@@ -17,13 +17,16 @@ BEGIN
   THEN
     UPDATE {schema}.state s SET
         id = gen_random_uuid(), instance = p_instance, started = pg_postmaster_start_time(), mark = {mark},
-        is_settled = s.instance IS NULL, token_floor = greatest(s.token_floor, s.token_ceiling),
+        is_settled = s.instance IS NULL,
         wait_ms = CASE
           WHEN s.instance <> p_instance OR s.mark <> s.xmin
             OR NOT {has_start} THEN s.timeout_max_ms
           WHEN s.is_settled THEN least({brief_ms}, s.timeout_max_ms)
           ELSE s.wait_ms END
       WHERE s.instance IS DISTINCT FROM p_instance OR ({is_present}) IS NOT TRUE;
+    -- Where nothing was lost the clock alone is ahead of all tokens, also of those of data that are put back later.
+    UPDATE {schema}.state s SET token_floor = s.token_ceiling, mark = {mark}
+      WHERE NOT s.is_settled AND s.wait_ms = s.timeout_max_ms AND s.token_floor < s.token_ceiling;
     DELETE FROM {schema}.start t WHERE t.started <> pg_postmaster_start_time();
     INSERT INTO {schema}.start (started) VALUES (pg_postmaster_start_time()) ON CONFLICT (started) DO NOTHING;
   END IF;
