@@ -26,10 +26,11 @@ local function store(at, grant, number)
   if has_one and queues_in_use(name) == 0 then alone = member end
   redis.call('ZADD', queue_key(part, name, mode), score, member)
   if owner == sid then redis.call('ZADD', entries_key(sid), score, entry_text(part, name, member)) end
-  redis.call('ZADD', names, 0, ARGV[6])
   known[member] = true
   return member
 end
+
+local function keep_name() redis.call('ZADD', names, 0, ARGV[6]) end
 
 local function keep_all()
   keep_clock_and_token()
@@ -41,6 +42,7 @@ local only
 if has_one and ARGV[FIRST + 2] == '' then
   only = store(FIRST, next_token(), 0)
   if only then
+    keep_name()
     keep_all()
     if alone and not takes_plain and not (has_gone_on and has_dead()) then
       return 'ok ' .. alone .. ' ' .. whole(guard)
@@ -90,6 +92,7 @@ local function take_places()
     local rank = ranks[at] or { next_token(), 0 }
     members[#members + 1] = store(at, rank[1], rank[2])
   end
+  keep_name()
 end
 
 if was_taken then
