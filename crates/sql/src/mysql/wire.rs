@@ -68,7 +68,7 @@ impl WireLine {
     }
 }
 
-/// One who waits for an answer; nobody does for the end of a wait. One that never will be answered is told so.
+/// The caller that waits for an answer; the end of a wait has none. It is told so if there never will be an answer.
 struct Waiter {
     is_sent: bool,
     tell: Option<AnswerSender>,

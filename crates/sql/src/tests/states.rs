@@ -13,15 +13,10 @@ use crate::statement::{AnswerRow, Argument, RowKind};
 pub(super) const LONGEST: Option<i64> = Some(60_000);
 const BRIEF: Option<i64> = Some(5_000);
 
-/// Whether a row of PostgreSQL's says that its state is settled, and whether there is such a row.
+/// Whether a row of PostgreSQL's says that its state is settled.
 const SETTLED_ROW: &str = concat!(
     "s.is_settled AND s.started = pg_postmaster_start_time() AND s.mark = s.xmin\n      AND ",
     "(s.token_ceiling = 0 OR EXISTS (SELECT FROM lockkeeper.start t WHERE t.started = s.started))"
-);
-const SETTLED: &str = concat!(
-    "EXISTS (SELECT FROM lockkeeper.state s WHERE ",
-    "s.is_settled AND s.started = pg_postmaster_start_time() AND s.mark = s.xmin\n      AND ",
-    "(s.token_ceiling = 0 OR EXISTS (SELECT FROM lockkeeper.start t WHERE t.started = s.started)))"
 );
 
 impl Client {
@@ -63,7 +58,8 @@ impl Server {
 
     /// Leaves out what keeps statements from granting locks in a state that is not settled.
     pub(super) async fn plant_grants(&self) {
-        let (refusals, joins) = (format!("IF NOT {SETTLED} THEN\n    RAISE"), format!("WHERE {SETTLED_ROW} AND o.id"));
+        let there_is = format!("EXISTS (SELECT FROM lockkeeper.state s WHERE {SETTLED_ROW})");
+        let (refusals, joins) = (format!("IF NOT {there_is} THEN\n    RAISE"), format!("WHERE {SETTLED_ROW} AND o.id"));
         let run = "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) \
                    THEN\n    SIGNAL";
         let postgres = [(&*refusals, "IF false THEN\n    RAISE"), (&*joins, "WHERE o.id")];
