@@ -87,6 +87,24 @@ async fn another_state_of_the_data_is_unsettled_until_a_client_says_that_it_has_
 }
 
 #[tokio::test]
+async fn two_who_greet_a_new_schema_at_once_find_it_settled() {
+    let Some(server) = server_with(Kind::Postgres, Need::Nothing).await else { return };
+    let client = server.connect(1).await;
+    // One greets and opens a session in one transaction, which ends when the other waits for it.
+    let first = "SELECT lockkeeper.greet_v1('a'); \
+                 SELECT lockkeeper.open_v1(gen_random_uuid(), 4000, 'an owner', false); \
+                 DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted) LOOP \
+                 PERFORM pg_sleep(0.01); END LOOP; END $$";
+    let second = async {
+        server.until_asleep().await;
+        client.greet_as("a").await.0
+    };
+    let (opened, word) = tokio::join!(server.ask(first), second);
+    opened.expect("a session");
+    assert_eq!(word, "ok");
+}
+
+#[tokio::test]
 async fn a_clean_start_is_waited_for_briefly_and_what_may_have_lost_data_for_the_longest_timeout() {
     for mut server in each_with(Need::Durability).await {
         server.open(1).await;

@@ -15,6 +15,8 @@ BEGIN
   IF p_instance IS NOT NULL
     AND NOT EXISTS (SELECT FROM {schema}.state s WHERE s.instance = p_instance AND {is_present} AND {has_start})
   THEN
+    -- What follows sees what another one has written that greeted the server while this one waited.
+    PERFORM FROM {schema}.state s FOR UPDATE;
     UPDATE {schema}.state s SET
         id = gen_random_uuid(), instance = p_instance, started = pg_postmaster_start_time(), mark = {mark},
         is_settled = s.instance IS NULL,
