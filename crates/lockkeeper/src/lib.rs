@@ -128,12 +128,12 @@ pub use lockkeeper_core::{
     QueueName, Remnant, RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout,
     Severity, StoppedHolder, UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
 };
-pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{
     Admin, Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex,
     MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant, ReleaseReason, RwLock,
     Semaphore, Waiting, WriteGuard, kind,
 };
+pub use lockkeeper_recipes::{once, retry};
 #[doc(hidden)]
 pub use settings::settings_in_force;
 

@@ -5,6 +5,7 @@
 //! | files | what lives there |
 //! | --- | --- |
 //! | `mutex`, `rw_lock`, `semaphore`, `election`, `owner_key`, `double_barrier` | the locks |
+//! | [`once`] | a job that is done once for each slot |
 //! | `shared_value`, `count` | a value, the counter and the barrier on it; how a number is stored |
 //! | `waiting`, `admin` | a place that is not granted yet; looking, and what an operator does |
 //! | `lock`, `hold` | what every lock is made of, and its guard; proof of holding it |
@@ -29,6 +30,7 @@ mod hold;
 mod keeper;
 mod lock;
 mod mutex;
+pub mod once;
 mod owner_key;
 pub mod retry;
 mod rw_lock;
