@@ -249,27 +249,39 @@ impl SlotGuard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; then another may do the work once more.
+    /// Those of [`SlotGuard::mark_done`] and of [`SlotGuard::release`].
     pub async fn done(self) -> Result<()> {
-        if self.once.repeats {
-            // An operator may have removed the claim.
-            let from = &[SlotVerdict::Ours, SlotVerdict::Free];
-            let done = SlotWrite { slot: &self.slot, state: SlotState::Closed, repeats: false, from };
-            let verdict = self.once.write(&done, &self.guard).await?;
-            if !from.contains(&verdict) {
-                return Err(lost_error(self.once.name(), LossReason::Displaced));
-            }
-        }
-        self.guard.release().await
+        self.mark_done().await?;
+        self.release().await
     }
 
-    /// Gives the lock back, and leaves the slot as it is.
+    /// Says that the work is done, so that the slot is not claimed again, and keeps the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; then another may do the work once more.
+    pub async fn mark_done(&self) -> Result<()> {
+        if !self.once.repeats {
+            return Ok(());
+        }
+        // An operator may have removed the claim.
+        let from = &[SlotVerdict::Ours, SlotVerdict::Free];
+        let done = SlotWrite { slot: &self.slot, state: SlotState::Closed, repeats: false, from };
+        match self.once.write(&done, &self.guard).await? {
+            SlotVerdict::Ours | SlotVerdict::Free => Ok(()),
+            SlotVerdict::Taken | SlotVerdict::Passed(_) => Err(lost_error(self.once.name(), LossReason::Displaced)),
+        }
+    }
+
+    /// Gives the lock back, and leaves the slot as it is. It is begun by the call, as [`Guard::release`] is.
     ///
     /// # Errors
     ///
     /// Those of [`Guard::release`](crate::Guard::release).
-    pub async fn release(self) -> Result<()> {
-        self.guard.release().await
+    ///
+    /// [`Guard::release`]: crate::Guard::release
+    pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.guard.release()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::exit::CommandFailure;
 
 /// What was asked for.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each process has one")]
 pub(crate) enum CliRequest {
     /// A command.
     Do(Cli),

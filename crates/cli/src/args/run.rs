@@ -22,6 +22,8 @@ Examples:
   lockkeeper run -x catalogue -- ./rebuild.sh          keep readers out
   lockkeeper run --permits 3 licence -- ./simulate     at most three at a time
   lockkeeper run --restart queue-worker -- ./worker    one worker in the fleet
+  lockkeeper run --once-per 1h report -- ./report      from cron on each machine, and once an hour
+  lockkeeper run --slot \"$(date +%F)\" bill -- ./bill   once for each day, as this machine counts days
 
 The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD, and `lockkeeper check` \
 in it tells whether the lock is still held. The lock is given back when the command ends, also if it left processes in \
@@ -33,6 +35,11 @@ When a request to give the lock up comes (`lockkeeper revoke`), or after --max-h
 after the grace. With --restart it is run anew under the next grant: after a pause of a second that doubles up to a \
 minute and starts over once the command has run for a minute. That goes on until the command ends with 0, or is ended \
 by HUP, INT, QUIT or TERM, or lockkeeper itself gets INT or TERM; --wait bounds each wait.
+
+With --once-per or --slot the first run to get the lock claims the slot before its command starts, and all other runs \
+for that slot end with 0 at once, also if that command fails or is killed. With --retry-failed they wait, and the next \
+one runs its command if that one did not end with 0. A slot of --once-per that is older than the newest one is refused \
+as a lock that was not acquired (-E). LOCKKEEPER_SLOT is the slot. On Redis a failover can lose a claim.
 
 Exit codes:
   the command's own, or 128+n when signal n ended it
@@ -60,6 +67,18 @@ pub(crate) struct RunArgs {
     /// `--restart`; it is over when the command ends with 0, or a signal is meant to end it
     #[arg(long, conflicts_with = "no_wait")]
     pub(crate) restart: bool,
+    /// Run the command once for each slot of this length, as in `--once-per 1h`: slots begin with 1970 in UTC, and this
+    /// machine's clock says which one it is
+    #[arg(long, value_name = "DUR", value_parser = period, allow_negative_numbers = true,
+          conflicts_with_all = ["restart", "shared", "exclusive", "permits", "counter"])]
+    pub(crate) once_per: Option<Duration>,
+    /// Run the command once for the slot of this name, as in `--slot 2026-11-28`; the newest 100 are remembered
+    #[arg(long, value_name = "SLOT", value_parser = lockkeeper::once::Slot::named,
+          conflicts_with_all = ["once_per", "restart", "shared", "exclusive", "permits", "counter"])]
+    pub(crate) slot: Option<lockkeeper::once::Slot>,
+    /// Run the command for a slot again if it did not end with 0, or its run died, as in `--once-per 1d --retry-failed`
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
     /// Keep the lock at least this long, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that
     #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) min_hold: Option<Duration>,
@@ -80,6 +99,9 @@ impl RunArgs {
             on_loss: OnLoss::Stop,
             on_revoke: OnRevoke::Stop,
             restart: false,
+            once_per: None,
+            slot: None,
+            retry_failed: false,
             min_hold: None,
             quiet: false,
             command,
@@ -144,6 +166,15 @@ impl ClaimArgs {
             conflict_exit_code: NOT_ACQUIRED,
             max_hold: None,
         }
+    }
+}
+
+/// Reads the length of slots, which begin at full seconds.
+fn period(text: &str) -> Result<Duration, String> {
+    let period = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
+    match period.subsec_nanos() {
+        0 if !period.is_zero() => Ok(period),
+        _ => Err("it has to be some full seconds".to_owned()),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::counter::SharedCounter;
+use lockkeeper::once::{Once, Slot, SlotClaim, SlotGuard};
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{
     Advice, Error, ErrorKind, Guard, Hold, Keeper, Liveness, Mutex, Permits, QueueName, Result, RwLock, Semaphore, Wait,
@@ -41,6 +42,17 @@ pub(super) enum LockClaim {
     Read(RwLock),
     Write(RwLock),
     Permit(Semaphore, Option<PermitCount>),
+    Slot(Once, Slot),
+}
+
+/// What came of the wait for a lock.
+pub(super) enum Acquired {
+    Held(ClaimHold),
+    TimeIsUp,
+    /// The slot was claimed before.
+    SlotTaken,
+    /// This slot, which begins later, was claimed before.
+    SlotPassed(Slot),
 }
 
 /// A counter that is to say how many permits there are.
@@ -91,11 +103,25 @@ impl LockClaim {
         })
     }
 
+    /// Chooses the slot of a job.
+    pub(super) fn of_slot(keeper: &Keeper, name: &str, slot: Slot, retries: bool) -> Result<Self> {
+        let once = keeper.once(name)?;
+        Ok(Self::Slot(if retries { once.retry_failed() } else { once }, slot))
+    }
+
+    pub(super) const fn slot(&self) -> Option<&Slot> {
+        match self {
+            Self::Slot(_, slot) => Some(slot),
+            _ => None,
+        }
+    }
+
     pub(super) fn name(&self) -> &QueueName {
         match self {
             Self::Mutex(mutex) => mutex.name(),
             Self::Read(lock) | Self::Write(lock) => lock.name(),
             Self::Permit(semaphore, _) => semaphore.name(),
+            Self::Slot(once, _) => once.name(),
         }
     }
 
@@ -106,8 +132,8 @@ impl LockClaim {
         }
     }
 
-    /// Takes it; `None` if the time is over.
-    pub(super) async fn take(&self, wait: Wait) -> Result<Option<ClaimHold>> {
+    /// Takes it.
+    pub(super) async fn take(&self, wait: Wait) -> Result<Acquired> {
         match self {
             Self::Mutex(mutex) => holding(mutex.lock_within(wait).await),
             Self::Read(lock) => holding(lock.read_within(wait).await),
@@ -118,12 +144,18 @@ impl LockClaim {
                 }
                 holding(semaphore.acquire_within(wait).await)
             }
+            Self::Slot(once, slot) => Ok(match once.claim_within(slot, wait).await? {
+                SlotClaim::Granted(guard) => Acquired::Held(ClaimHold::of_slot(guard)),
+                SlotClaim::Passed(newest) => Acquired::SlotPassed(newest),
+                SlotClaim::TimeIsUp => Acquired::TimeIsUp,
+                _ => Acquired::SlotTaken,
+            }),
         }
     }
 }
 
-fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Option<ClaimHold>> {
-    Ok(taken?.map(ClaimHold::new))
+fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Acquired> {
+    Ok(taken?.map_or(Acquired::TimeIsUp, |guard| Acquired::Held(ClaimHold::new(guard))))
 }
 
 type Release = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
@@ -131,12 +163,33 @@ type Release = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 /// Proof of holding a lock of any kind; dropping it gives the lock back in the background.
 pub(super) struct ClaimHold {
     hold: Hold,
-    release: Box<dyn FnOnce() -> Release + Send>,
+    held: HeldClaim,
+}
+
+enum HeldClaim {
+    Lock(Box<dyn FnOnce() -> Release + Send + Sync>),
+    Slot(SlotGuard),
 }
 
 impl ClaimHold {
     fn new<Kind: 'static>(guard: Guard<Kind>) -> Self {
-        Self { hold: guard.hold().clone(), release: Box::new(move || Box::pin(guard.release())) }
+        let hold = guard.hold().clone();
+        Self { hold, held: HeldClaim::Lock(Box::new(move || Box::pin(guard.release()))) }
+    }
+
+    fn of_slot(guard: SlotGuard) -> Self {
+        Self { hold: guard.hold().clone(), held: HeldClaim::Slot(guard) }
+    }
+
+    /// Notes that the work of a slot is done, if it is one.
+    pub(super) async fn note_done(&self, voice: &Voice) {
+        let HeldClaim::Slot(slot) = &self.held else { return };
+        let why = match timeout(CLOSE_MAX, slot.mark_done()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(_) => format!("{}: it was not noted within {CLOSE_MAX:?} that the command has ended", self.hold.name()),
+        };
+        voice.say(&format!("{why}; it may be run again for this slot"));
     }
 
     pub(super) fn hold(&self) -> &Hold {
@@ -151,7 +204,10 @@ impl ClaimHold {
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
         let mut released = None;
-        let releasing = (self.release)();
+        let releasing = match self.held {
+            HeldClaim::Lock(release) => release(),
+            HeldClaim::Slot(slot) => Box::pin(slot.release()),
+        };
         let then = then();
         let releasing = async {
             released = Some(releasing.await);
@@ -183,13 +239,13 @@ pub(super) struct Acquiring<'a> {
 }
 
 impl Acquiring<'_> {
-    /// Waits for the lock; `None` if the timeout is over. A signal ends the wait, and dropping it leaves the queue.
+    /// Waits for the lock. A signal ends the wait, and dropping it leaves the queue.
     /// `fits` refuses a session by the notice that its holders are given.
     pub(super) async fn acquire(
         self,
         wait: Wait,
         fits: impl Fn(Option<Duration>) -> Result<(), CommandFailure>,
-    ) -> Result<Option<ClaimHold>, CommandFailure> {
+    ) -> Result<Acquired, CommandFailure> {
         let mut locking = pin!(self.lock(wait, fits));
         // A lock that is free costs neither signal handlers nor messages.
         if let Some(locked) = poll_once(locking.as_mut()).await {
@@ -211,7 +267,7 @@ impl Acquiring<'_> {
         self,
         wait: Wait,
         fits: impl Fn(Option<Duration>) -> Result<(), CommandFailure>,
-    ) -> Result<Option<ClaimHold>, CommandFailure> {
+    ) -> Result<Acquired, CommandFailure> {
         let refusal = async {
             match self.keeper.notice().await.map(fits) {
                 Ok(Err(refused)) => refused,
@@ -295,9 +351,10 @@ mod tests {
         let mut taken = Vec::new();
         for options in ["", "-s", "-x", "--permits 2"] {
             let claim = LockClaim::new(&keeper, &args(options)).unwrap();
-            let holding = claim.take(Wait::No).await.unwrap().unwrap();
+            let Acquired::Held(holding) = claim.take(Wait::No).await.unwrap() else { panic!("it is free") };
             taken.push(keeper.contenders("x").await.unwrap()[0].mode.as_str());
-            (holding.release)().await.unwrap();
+            let HeldClaim::Lock(release) = holding.held else { panic!("no slot was asked for") };
+            release().await.unwrap();
         }
         assert_eq!(taken, ["mutex", "read", "write", "permit"]);
     }

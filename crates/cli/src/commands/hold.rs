@@ -7,7 +7,7 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Hold, Keeper, LossReason, QueueName, Wait};
 use tokio::time::timeout;
 
-use super::claim::{Acquiring, LockClaim, wait_of};
+use super::claim::{Acquired, Acquiring, LockClaim, wait_of};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::ClaimArgs;
 use crate::config::Global;
@@ -74,7 +74,7 @@ impl Holder<'_> {
             acquired = acquiring.acquire(wait, |_| Ok(())) => acquired,
         };
         self.voice.clear_status();
-        let Some(holding) = acquired? else {
+        let Acquired::Held(holding) = acquired? else {
             let message = acquiring.in_vain(wait, acquiring.frozen().await);
             return match self.args.conflict_exit_code {
                 // To the caller that is no failure.

@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper::once::Slot;
 use lockkeeper::{Hold, Keeper, Owner, QueueName, SafeUntil, Wait};
 use tokio::time::timeout;
 
-use super::claim::{Acquiring, ClaimHold, LockClaim, wait_of};
+use super::claim::{Acquired, Acquiring, ClaimHold, LockClaim, wait_of};
 use super::restart::{GivenUp, Pauses, RunEnd, why_again};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{self, RunArgs};
@@ -41,9 +42,18 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, CommandFailure> 
     held.refuse(&keeper.service(), name.as_str())?;
     voice.verbose(&format!("using {}", keeper.service()));
     let wait = wait_of(&args.claim, settings.acquire_timeout);
-    let claim = LockClaim::new(&keeper, &args.claim)?;
+    let claim = match slot(&args) {
+        Some(slot) => LockClaim::of_slot(&keeper, &args.claim.name, slot, args.retry_failed)?,
+        None => LockClaim::new(&keeper, &args.claim)?,
+    };
     let run = Run { keeper, claim, voice, args, held };
     block_on(run.complete(wait, stand_by))?
+}
+
+/// The slot that the command is to be run for, if it is to be run once for each.
+fn slot(args: &RunArgs) -> Option<Slot> {
+    let of_time = |period| Slot::of_time(period, SystemClock.unix_time());
+    args.slot.clone().or_else(|| args.once_per.map(of_time))
 }
 
 /// Refuses options that contradict one another.
@@ -55,6 +65,9 @@ fn check(args: &RunArgs) -> Result<(), CommandFailure> {
         return Err(CommandFailure::ours(
             "--restart ends the command when the lock is lost, and --on-loss warn lets it go on",
         ));
+    }
+    if args.retry_failed && args.once_per.is_none() && args.slot.is_none() {
+        return Err(CommandFailure::ours("--retry-failed is for a run with --once-per or --slot"));
     }
     match (args.min_hold, args.claim.max_hold) {
         (Some(min_hold), Some(max_hold)) if min_hold > max_hold => {
@@ -80,6 +93,13 @@ struct Run {
     held: HeldLocks,
 }
 
+/// How all turns ended.
+enum TurnsEnd {
+    Ran(RunEnd),
+    /// The lock was not held.
+    InVain(Acquired),
+}
+
 struct Supervised {
     outcome: CommandOutcome,
     /// Why the lock was given up while the command ran, if it was.
@@ -92,26 +112,38 @@ struct Supervised {
 impl Run {
     async fn complete(self, wait: Wait, stand_by: StandBy) -> Result<u8, CommandFailure> {
         let ended = self.turns(wait, stand_by).await;
-        let frozen = if matches!(ended, Ok(None)) { self.acquiring().frozen().await } else { None };
-        if self.args.restart || !matches!(ended, Ok(Some(_))) {
+        let is_in_vain = matches!(ended, Ok(TurnsEnd::InVain(Acquired::TimeIsUp)));
+        let frozen = if is_in_vain { self.acquiring().frozen().await } else { None };
+        if self.args.restart || !matches!(ended, Ok(TurnsEnd::Ran(_))) {
             self.leave().await;
         }
+        let name = self.claim.name();
         match ended? {
-            Some(ended) => end(ended, &self.args),
-            None => Ok(self.conflict(wait, frozen)),
+            TurnsEnd::Ran(ended) => end(ended, &self.args),
+            TurnsEnd::InVain(Acquired::SlotTaken) => {
+                self.voice.verbose(&format!("{name}: the slot was claimed before; the command was not run"));
+                Ok(0)
+            }
+            TurnsEnd::InVain(Acquired::SlotPassed(newest)) => {
+                Ok(self.conflict(&format!("{name}: the slot {newest} was claimed, which begins later than this one")))
+            }
+            TurnsEnd::InVain(_) => Ok(self.conflict(&self.acquiring().in_vain(wait, frozen))),
         }
     }
 
-    /// Runs one turn after the other while the command is to be run anew; `None` if the timeout is over.
-    async fn turns(&self, wait: Wait, stand_by: StandBy) -> Result<Option<RunEnd>, CommandFailure> {
+    /// Runs one turn after the other while the command is to be run anew.
+    async fn turns(&self, wait: Wait, stand_by: StandBy) -> Result<TurnsEnd, CommandFailure> {
         let mut stand_by = Some(stand_by);
         let mut pauses = Pauses::new();
         loop {
             let acquired = self.acquiring().acquire(wait, |notice| self.grace(notice).map(drop)).await;
             self.voice.clear_status();
-            let Some(holding) = acquired? else { return Ok(None) };
+            let holding = match acquired? {
+                Acquired::Held(holding) => holding,
+                none => return Ok(TurnsEnd::InVain(none)),
+            };
             let ended = self.turn(holding, stand_by.take()).await?;
-            let Some(why) = why_again(&ended).filter(|_| self.args.restart) else { return Ok(Some(ended)) };
+            let Some(why) = why_again(&ended).filter(|_| self.args.restart) else { return Ok(TurnsEnd::Ran(ended)) };
             self.pause(&why, pauses.after(ended.lasted)).await?;
         }
     }
@@ -134,6 +166,9 @@ impl Run {
         {
             drop(leaving.take());
             self.keep(holding.hold(), granted_at).await;
+        }
+        if let Ok(Supervised { outcome: CommandOutcome::Exited(0), given_up: None, .. }) = &supervised {
+            holding.note_done(&self.voice).await;
         }
         let is_loss_told = supervised.as_ref().is_ok_and(|supervised| supervised.is_loss_told);
         self.release(holding, is_loss_told).await;
@@ -182,9 +217,9 @@ impl Run {
         Acquiring { keeper: &self.keeper, claim: &self.claim, voice: &self.voice }
     }
 
-    fn conflict(&self, wait: Wait, frozen: Option<String>) -> u8 {
+    fn conflict(&self, why: &str) -> u8 {
         let code = self.args.claim.conflict_exit_code;
-        let in_vain = format!("{}; the command was not run", self.acquiring().in_vain(wait, frozen));
+        let in_vain = format!("{why}; the command was not run");
         match code {
             // To the caller that is no failure.
             0 => self.voice.verbose(&in_vain),
@@ -284,13 +319,15 @@ impl Run {
         let socket = address.to_string_lossy().into_owned();
         let held = EnclosingLock::new(self.keeper.service(), hold.name().to_string(), socket, hold.ticket());
         let text = |name: &str, value: String| (OsString::from(name), OsString::from(value));
-        vec![
+        let slot = self.claim.slot().map(|slot| text("LOCKKEEPER_SLOT", slot.to_string()));
+        let always = [
             text("LOCKKEEPER_NAME", hold.name().to_string()),
             text("LOCKKEEPER_TOKEN", hold.fencing_token().to_string()),
             text("LOCKKEEPER_CONTENDER", hold.contender().to_string()),
             (OsString::from(hold_socket::VARIABLE), address),
             self.held.clone().variable_with(held),
-        ]
+        ];
+        always.into_iter().chain(slot).collect()
     }
 
     /// Gives the lock back, and closes the session if it was the last turn. The end of the session is sent behind the

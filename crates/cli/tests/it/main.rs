@@ -25,6 +25,7 @@
 //! | `page`, `page_services`, `page_keyboard` | the monitor's page in a real browser; on each service; by keys |
 //! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
 //! | `run_containers` | runs in several containers with one directory |
+//! | `run_slots` | a command that is run once for each slot |
 //! | `run_killed`, `run_namespace`, `run_set_user` | a `run` whose processes are struck |
 //! | `server` | a server, its locks and its end |
 //! | `server_data` | what a server keeps on disk, backed up and restored by the commands of its document |
@@ -91,6 +92,7 @@ mod run_containers;
 mod run_killed;
 mod run_namespace;
 mod run_set_user;
+mod run_slots;
 mod run_terminal;
 mod server;
 mod server_attacks;

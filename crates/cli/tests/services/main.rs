@@ -12,6 +12,7 @@
 //! | `peers` | requests of Curator's |
 //! | `round_trips` | how many round trips a command costs |
 //! | `setup` | what `setup` makes and prints |
+//! | `slots` | a command that is run once for each slot, while runs are killed and stopped |
 //! | `site`, `zookeeper` | a machine that uses a service, and many commands on it; servers of Apache's |
 //!
 //! Each test needs Debian's packages, and skips by name without them.
@@ -37,6 +38,7 @@ mod services;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod setup;
 mod site;
+mod slots;
 #[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,6 +3,7 @@
 //! - `place`: a simulated machine for the commands, with what these write down;
 //! - `processes`: starting commands, listening to them, and striking them;
 //! - `skips`: what a test needs of this machine;
+//! - `slots`: many runs for one slot after the other;
 //! - `waiting`: waiting with a deadline;
 //! - `terminal`: a program on a pseudo-terminal.
 //!
@@ -12,6 +13,7 @@
 mod place;
 mod processes;
 mod skips;
+pub(crate) mod slots;
 pub(crate) mod terminal;
 mod waiting;
 
