@@ -1,5 +1,5 @@
 //! `cargo xtask check`: what is checked of the sources without running the product: format, lints, documentation,
-//! dependencies, packages, sets of features, and the rules of the source tree.
+//! dependencies, packages, sets of features, other systems, and the rules of the source tree.
 //!
 //! Packages are checked as `cargo publish --workspace` would upload them: each published crate can be packaged, and
 //! what is inside. Nothing is compiled for that: `cargo publish` itself compiles each package before it uploads any.
@@ -13,7 +13,7 @@ use crate::cargo::{cargo, cargo_output, metadata};
 use crate::pool::{Found, Job, Pool};
 use crate::stages::Stages;
 use crate::tiers::Tier;
-use crate::{dependencies, features};
+use crate::{dependencies, features, systems};
 
 /// Runs all stages and prints the report; success only if no stage failed.
 pub(crate) fn run() -> ExitCode {
@@ -29,6 +29,12 @@ pub(crate) fn run() -> ExitCode {
     stages.run("dependencies", || dependencies::check(workspace.clone()?));
     stages.run("packages", || check_packages(workspace.clone()?));
     stages.run("features", || features::check(features::SETS));
+    match systems::set_up() {
+        Some(why) => stages.skip("systems", why),
+        None => {
+            stages.run("systems", systems::check);
+        }
+    }
     let mut found = Found::default();
     let own = vec![Job::Cargo("xtask", "test --package xtask --no-fail-fast".to_owned())];
     let pool = Pool { tier: Tier::All, requires_all: false, is_verbose: false };

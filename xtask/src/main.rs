@@ -16,6 +16,7 @@ mod programs;
 mod progress;
 mod python;
 mod stages;
+mod systems;
 mod tally;
 mod test;
 mod tiers;
@@ -30,7 +31,7 @@ use clap::Parser;
 enum Task {
     /// Install what tests use, and run the tests; the last line is the count.
     Test(test::Options),
-    /// Check the format, the lints, the documentation, the dependencies, the packages and sets of features.
+    /// Check the format, the lints, the documentation, dependencies, packages, sets of features and other systems.
     Check,
     /// Measure the performance budgets as ratios in one run.
     Bench(programs::BenchOptions),

@@ -1,10 +1,11 @@
 //! Time, as the whole project reads it.
 //!
 //! A hold must not outlive the service's timeout. So it is measured on a clock that goes on while the machine is
-//! suspended: `CLOCK_BOOTTIME`. Nothing else in the project reads a clock; decisions take `now` as an argument.
+//! suspended; which one that is depends on the system ([`SystemClock`]). Nothing else in the project reads a clock;
+//! decisions take `now` as an argument.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::future::BoxFuture;
 
@@ -16,7 +17,8 @@ const NAP_MS_MAX: u64 = 250;
 
 /// A point on the clock that counts from boot and does not stop while the machine sleeps.
 ///
-/// Comparable only with others of the same boot of the same machine.
+/// Comparable only with others of the same boot of the same machine; on Windows, where it counts from the first reading
+/// of the process, with others of the same process.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BootInstant(u64);
 
@@ -69,15 +71,15 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The machine's clock; sleeping needs a tokio runtime with its time driver.
+///
+/// It is `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC` on Apple's systems, and the performance counter on Windows: there
+/// each of them counts the time of suspensions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> BootInstant {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-        BootInstant(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+        BootInstant(nanos_of(since_boot()))
     }
 
     fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
@@ -93,10 +95,34 @@ impl Clock for SystemClock {
     }
 
     fn unix_time(&self) -> Duration {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+        #[expect(clippy::disallowed_methods, reason = "the one reading of the wall clock")]
+        let now = SystemTime::now();
+        now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
+}
+
+/// The time since boot, that of suspensions included.
+#[cfg(unix)]
+fn since_boot() -> Duration {
+    #[cfg(not(target_vendor = "apple"))]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    #[cfg(target_vendor = "apple")]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(CLOCK);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The time since the first call, that of suspensions included.
+#[cfg(windows)]
+fn since_boot() -> Duration {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    // Two first calls at once may read it in either order: neither is before it.
+    #[expect(clippy::disallowed_methods, reason = "Windows' counter goes on while the machine sleeps")]
+    let now = Instant::now();
+    now.saturating_duration_since(*FIRST.get_or_init(|| now))
 }
 
 /// Tokio's time: the machine's without the time of suspensions, and paused time where a test has paused it.

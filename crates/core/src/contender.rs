@@ -181,9 +181,19 @@ impl Owner {
     pub fn this_process() -> Self {
         let program = std::env::args_os().next().unwrap_or_default();
         let command = std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { host, pid: std::process::id(), command }
+        Self { host: host_name(), pid: std::process::id(), command }
     }
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The name that Windows gives each process in its environment.
+#[cfg(windows)]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// `web-3 pid 4121 backup.sh`

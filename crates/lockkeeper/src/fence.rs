@@ -8,22 +8,22 @@
 //! | `sql` | statements for the user's own transaction: texts |
 //! | `redis` | scripts that compare and write: texts |
 //! | `zookeeper`, `etcd` | data in the service that has the lock: its contender as the condition |
-//! | `token_file` | the greatest tokens in a file |
-//! | `fenced_file` | data and the greatest tokens in one file |
-//! | `locked_file` | a file that is replaced under its own lock |
+//! | `token_file` | the greatest tokens in a file, on Linux |
+//! | `fenced_file` | data and the greatest tokens in one file, on Linux |
+//! | `locked_file` | a file that is replaced under its own lock, on Linux |
 
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 mod fenced_file;
 mod header;
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 mod locked_file;
 pub mod redis;
 pub mod sql;
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 mod token_file;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
@@ -36,10 +36,10 @@ use parking_lot::Mutex;
 use crate::backend::BoxFuture;
 use crate::{FencingToken, QueueName, Result};
 
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 pub use fenced_file::{FILE_DATA_BYTES_MAX, FencedFile};
 pub use header::{ParseHeaderError, TOKEN_HEADER, TokenHeader};
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 pub use token_file::{FileTokens, TokenFile};
 
 /// Keeps the greatest token seen of each lock, and compares with it.

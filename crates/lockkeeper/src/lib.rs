@@ -86,8 +86,8 @@
 //!
 //! | URL | where the queue lives | feature |
 //! | --- | --- | --- |
-//! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default) |
-//! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users, or `/var/tmp/lockkeeper-<uid>` without a home to write to | `file` (default) |
+//! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default), on Linux |
+//! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users, or `/var/tmp/lockkeeper-<uid>` without a home to write to | `file` (default), on Linux |
 //! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
 //! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, give the trusted authorities and our certificate and key | `zookeeper` and `tls` |
 //! | `etcd://HOST[:PORT],…[/BASE]` | an etcd cluster | `etcd` |
@@ -100,7 +100,8 @@
 //! | `postgres+tls://…`, `mariadb+tls://…`, `mysql+tls://…` | the same over TLS, with the same keys as `zk+tls:` | `postgres` or `mysql`, and `tls` |
 //! | `memory:` | this process | always there |
 //!
-//! A service is chosen by its URL, never by which feature is on.
+//! A service is chosen by its URL, never by which feature is on. All of them are for Linux; all but files compile for
+//! macOS and Windows too, as [`guide::choosing_a_service`] tells.
 //!
 //! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`].
 //!
@@ -192,8 +193,8 @@ static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc
 /// # Errors
 ///
 /// [`ErrorKind::InvalidUrl`] for a URL that cannot be used, [`ErrorKind::Unsupported`] for a service that is not
-/// compiled in, and the reasons on this machine: a directory that may not be written ([`ErrorKind::Refused`]), or a
-/// file of certificates that cannot be used ([`ErrorKind::InvalidConfig`]).
+/// compiled in or not for this system, and the reasons on this machine: a directory that may not be written
+/// ([`ErrorKind::Refused`]), or a file of certificates that cannot be used ([`ErrorKind::InvalidConfig`]).
 pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keeper> {
     builder(url).map(KeeperBuilder::build)
 }
@@ -226,7 +227,7 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
     let url = url.try_into().map_err(Into::into)?;
     match url.scheme() {
         "memory" => memory_service(&url),
-        #[cfg(feature = "file")]
+        #[cfg(all(feature = "file", target_os = "linux"))]
         "file" => file(&url),
         #[cfg(feature = "zookeeper")]
         "zk" | "zk+tls" => Ok(Keeper::builder(Arc::new(lockkeeper_zookeeper::ZooKeeperBackend::open(&url)?))),
@@ -249,6 +250,7 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
 /// Why there is no service of this scheme.
 fn not_served(scheme: &str) -> Error {
     let feature = match scheme {
+        "file" if cfg!(not(target_os = "linux")) => return no_files(),
         "file" => "file",
         "zk" | "zk+tls" => "zookeeper",
         "etcd" | "etcd+tls" => "etcd",
@@ -262,6 +264,13 @@ fn not_served(scheme: &str) -> Error {
         false => format!("feature `{feature}`"),
     };
     let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
+    Error::permanent(ErrorKind::Unsupported, Operation::Configure, message)
+}
+
+/// Why there are no files elsewhere.
+fn no_files() -> Error {
+    let message = "`file:` is for Linux alone, whose pipes and inotify it needs; on this system take `zk:`, `etcd:`, \
+                   `redis:`, `postgres:`, `mariadb:` or `mysql:`, or `memory:` within one process";
     Error::permanent(ErrorKind::Unsupported, Operation::Configure, message)
 }
 
@@ -291,10 +300,10 @@ fn memory_service(url: &ServiceUrl) -> Result<KeeperBuilder> {
     Ok(MEMORY.keeper_builder())
 }
 
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 pub use lockkeeper_file::{end_place, lifeline};
 
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
     url.refuse_unknown_keys(&[])?;
     if !url.hosts().is_empty() {
@@ -362,6 +371,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn where_there_are_no_files_the_services_to_take_are_named() {
+        let error = no_files();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+        let told = format!("{error:#}");
+        let is_named = ["`zk:`", "`postgres:`", "`memory:`"].iter().all(|url| told.contains(url));
+        assert!(is_named && told.len() <= 200, "{told}");
     }
 
     #[test]

@@ -121,7 +121,7 @@ async fn a_smaller_token_is_refused_and_an_equal_or_greater_one_passes() {
     assert_eq!(resource.log(), written, "nothing stale has reached the resource");
 }
 
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 #[tokio::test]
 async fn a_restart_forgets_no_token_that_is_kept_in_a_file() {
     let place = tempfile::TempDir::new().unwrap();
@@ -134,7 +134,7 @@ async fn a_restart_forgets_no_token_that_is_kept_in_a_file() {
 }
 
 /// As in two processes: what is under way in one of them is nothing that the other one knows.
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 #[tokio::test]
 async fn two_layers_over_one_file_refuse_the_same_tokens_and_do_not_wait_for_each_other() {
     let place = tempfile::TempDir::new().unwrap();

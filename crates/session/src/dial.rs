@@ -18,10 +18,14 @@ use std::task::{Context, Poll, ready};
 #[cfg(feature = "tls")]
 use lockkeeper_tls::{HandshakeError, OurCertificate};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::sync::watch;
 
-use crate::tcp::{OwnStream, Tcp};
+#[cfg(unix)]
+use crate::tcp::OwnStream;
+use crate::tcp::Tcp;
 use crate::{Failure, Server};
 
 /// Connects to a way's address, or to the first address of its name that answers if that was not resolved. There is no
@@ -79,8 +83,9 @@ impl Socket {
     /// [`Broken`](crate::FailureKind::Broken): the server could not be reached.
     pub async fn connect(way: &Server, scheme: &'static str) -> Result<Self, Failure> {
         let connected = match way.socket() {
+            #[cfg(unix)]
             Some(path) => UnixStream::connect(path).await.map(|stream| Self::of(OwnStream::new(stream), scheme)),
-            None => connect_tcp(way).await.map(|stream| Self::of(stream, scheme)),
+            _ => connect_tcp(way).await.map(|stream| Self::of(stream, scheme)),
         };
         connected.map_err(|error| Failure::unreachable("cannot be reached", error))
     }

@@ -7,11 +7,11 @@ use std::path::Path;
 use lockkeeper_core::Result;
 use lockkeeper_core::url::{Host, ServiceUrl, invalid};
 
-/// The longest path of a Unix socket, in bytes: Linux takes no more.
-const SOCKET_BYTES_MAX: usize = 107;
+/// The longest path of a Unix socket, in bytes: the system takes no more.
+const SOCKET_BYTES_MAX: usize = if cfg!(target_vendor = "apple") { 103 } else { 107 };
 
 /// One server's name and port, and one of the addresses behind the name once it was resolved: then it is a way to the
-/// server. The name of a Unix socket is its path, which is the only way to it.
+/// server. The name of a Unix socket is its path, which is the only way to it. On Windows there are no such servers.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub struct Server {
@@ -68,12 +68,15 @@ impl Server {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, if it names none, or a socket
-    /// whose path is too long.
+    /// whose path is too long; on Windows any socket, since it is reached by TCP alone from there.
     pub fn or_sockets_of_url(
         url: &ServiceUrl,
         port_default: u16,
         socket: impl Fn(&str, u16) -> String,
     ) -> Result<Vec<Self>> {
+        if cfg!(windows) {
+            return Self::of_url(url, port_default);
+        }
         let servers = Self::of_hosts(url, port_default, |host| socket(&host.name, host.port.unwrap_or(port_default)))?;
         match servers.iter().find(|server| server.socket().is_some() && server.name.len() > SOCKET_BYTES_MAX) {
             Some(server) => Err(invalid(format!("the path of a socket is too long: {server}"))),

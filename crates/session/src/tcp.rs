@@ -7,13 +7,18 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
+#[cfg(unix)]
 use std::os::fd::AsFd;
+#[cfg(windows)]
+use std::os::windows::io::AsSocket;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use lockkeeper_core::Home;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 
 /// A connection. In a fork it neither reads nor writes, and stays open.
 pub struct OwnStream<S> {
@@ -36,6 +41,7 @@ impl Readable for TcpStream {
     }
 }
 
+#[cfg(unix)]
 impl Readable for UnixStream {
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_read_ready(context)
@@ -50,7 +56,11 @@ impl OwnStream<TcpStream> {
     /// There is no descriptor left for that.
     pub fn closer(&self) -> io::Result<Closer> {
         let stream = self.stream.as_ref().ok_or(ErrorKind::NotConnected)?;
-        Ok(Closer { home: self.home, stream: stream.as_fd().try_clone_to_owned()?.into() })
+        #[cfg(unix)]
+        let stream = stream.as_fd().try_clone_to_owned()?;
+        #[cfg(windows)]
+        let stream = stream.as_socket().try_clone_to_owned()?;
+        Ok(Closer { home: self.home, stream: stream.into() })
     }
 }
 

@@ -24,7 +24,7 @@ const FIRST_LINE: &str = "Lockkeeper fenced file 1\n";
 /// The most data that one file can have, in bytes: it is read and written as a whole, through memory.
 pub const FILE_DATA_BYTES_MAX: u64 = 256 << 20;
 
-/// A file with data, and the greatest token seen of each lock that guards them.
+/// A file with data, and the greatest token seen of each lock that guards them; on Linux, with the feature `file`.
 ///
 /// Data and tokens are replaced together, by a rename, under the file's own lock: no crash leaves one without the
 /// other, and of two writers the one with the smaller token is refused, whenever it comes. It lies on a file system of

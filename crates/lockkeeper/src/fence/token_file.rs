@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
 
 pub(super) use greatest::{FILE_BYTES_MAX, Greatest, TokenKey, TokenVerdict};
 
-/// A file with the greatest token seen of each lock, locked (`flock`) until it is dropped.
+/// A file with the greatest token seen of each lock, locked (`flock`) until it is dropped; on Linux, with the feature
+/// `file`.
 ///
 /// It is a text with a line for each lock, in the form of a [`TokenHeader`](crate::fence::TokenHeader), and at most
 /// 1,000 lines. `lockkeeper fence FILE -- CMD` keeps its tokens in one. It lies on a file system of this machine, in a
@@ -69,7 +70,8 @@ impl AsFd for TokenFile {
     }
 }
 
-/// The greatest tokens in a [`TokenFile`]: they outlive the process, and a crash of the machine.
+/// The greatest tokens in a [`TokenFile`]: they outlive the process, and a crash of the machine. On Linux, with the
+/// feature `file`.
 ///
 /// Each comparison locks the file for its time alone, in a thread of the runtime for work that blocks. A greater token
 /// costs two flushes to the disk, an equal one the second of them. A file has tokens of 1,000 locks at most; one more
