@@ -31,6 +31,7 @@ mod modes;
 mod name;
 mod opener;
 mod randomness;
+mod requirement;
 #[cfg(feature = "serde")]
 mod serialized;
 mod session_bond;
@@ -60,6 +61,7 @@ pub use liveness::{Liveness, LossReason, SafeUntil};
 pub use modes::Modes;
 pub use name::{NAME_BYTES_MAX, NamePattern, Part, QueueName};
 pub use opener::{Openable, Opener};
+pub use requirement::Requirement;
 pub use session_bond::{SessionBond, SessionMeter, SessionTimeout};
 pub use standing::{LivenessAt, PlaceBond, Standing};
 pub use token::{FencingToken, ParseTokenError};

@@ -126,8 +126,8 @@ pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
     Advice, Answers, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
     Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, NamePattern, Operation, Owner, ParseTokenError,
-    QueueName, Remnant, RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout,
-    Severity, StoppedHolder, UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
+    QueueName, Remnant, RemnantKind, Removal, Requirement, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl,
+    SessionTimeout, Severity, StoppedHolder, UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::{
     Admin, Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex,

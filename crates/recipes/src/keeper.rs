@@ -11,7 +11,7 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
     Backend, Capabilities, ContenderInfo, Exclusion, Home, NamePattern, Opener, Operation, Owner, ProcessId, QueueName,
-    Result, Session, Ticket, TicketHead,
+    Requirement, Result, Session, Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
@@ -81,6 +81,7 @@ impl Keeper {
             labelled: Vec::new(),
             testing: None,
             handoff: Handoff::default(),
+            required: Vec::new(),
             spawner: None,
         }
     }
@@ -248,6 +249,7 @@ pub struct KeeperBuilder {
     labelled: Vec<NamePattern>,
     testing: Option<Testing>,
     handoff: Handoff,
+    required: Vec<Requirement>,
     spawner: Option<Spawner>,
 }
 
@@ -308,6 +310,35 @@ impl KeeperBuilder {
         self
     }
 
+    /// Opens sessions only where the service promises this: an [`Exclusion`], a [`Fencing`](lockkeeper_core::Fencing)
+    /// or a [`StoppedHolder`](lockkeeper_core::StoppedHolder), or more. Each call adds a requirement.
+    ///
+    /// Without a session nothing is granted: the first call that needs one fails with
+    /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, and says what is promised
+    /// instead. A kind of service that never promises it is refused before anything is sent. All others are examined
+    /// with each session that is opened, [briefly](lockkeeper_core::Scrutiny::Brief): that costs a few requests, and
+    /// finds an etcd whose version is at fault. [`Admin::examine`](crate::Admin::examine) finds more, and what becomes
+    /// worse during a session is not noticed. If there is no answer within 10 seconds, opening fails in a way that
+    /// passes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// use lockkeeper::{ErrorKind, Exclusion, Fencing};
+    ///
+    /// // The URL may come from a file; the program must not run with locks that reach no further than one machine.
+    /// let keeper = lockkeeper::builder("memory:")?.require(Exclusion::Timed).require(Fencing::Service).build();
+    /// let error = keeper.mutex("ledger")?.lock().await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Unsupported);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn require(mut self, promise: impl Into<Requirement>) -> Self {
+        self.required.push(promise.into());
+        self
+    }
+
     /// Runs the futures that watch a [hand-off](Handoff) by this, in place of the runtime of the caller: for tests that
     /// choose when they are polled.
     #[doc(hidden)]
@@ -325,7 +356,8 @@ impl KeeperBuilder {
 
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
-        let Self { backend, clock, retry, owner, within, observers, labelled, testing, handoff, spawner } = self;
+        let Self { backend, clock, retry, owner, within, observers, labelled, testing, handoff, required, spawner } =
+            self;
         let home = match backend.capabilities().exclusion {
             Exclusion::Process => Home::ANYWHERE,
             _ => Home::here(),
@@ -353,6 +385,7 @@ impl KeeperBuilder {
             meters,
             opener: opener(me),
             kept_opener: opener(me),
+            required: required.into(),
             stage: watch::Sender::new(KeeperStage::Open),
             is_examined: AtomicBool::new(false),
             holds: Arc::default(),

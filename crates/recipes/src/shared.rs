@@ -3,6 +3,7 @@
 pub(crate) mod call;
 mod examination;
 pub(crate) mod known_head;
+mod requirements;
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
     AdminBackend, Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId,
-    QueueName, Result, Session, TicketHead, Wait,
+    QueueName, Requirement, Result, Session, TicketHead, Wait,
 };
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) opener: Opener<Arc<dyn Session>>,
     /// Opens the session of the places that are kept while no task holds their lock.
     pub(crate) kept_opener: Opener<Arc<dyn Session>>,
+    /// The promises without which no session is opened.
+    pub(crate) required: Arc<[Requirement]>,
     pub(crate) stage: watch::Sender<KeeperStage>,
     /// Whether the service was examined, or is right now.
     pub(crate) is_examined: AtomicBool,
@@ -106,7 +109,7 @@ impl Shared {
     /// a new session once it is drained.
     pub(crate) async fn session(&self) -> Result<Arc<dyn Session>> {
         self.home.check(Operation::Connect)?;
-        self.opener.get(|| self.backend.session()).await
+        self.opener.get(|| self.open()).await
     }
 
     /// Returns the present session if it is open and answers at once.
@@ -119,7 +122,7 @@ impl Shared {
     /// polled in the runtime of kept places.
     pub(crate) async fn kept_session(&self) -> Result<Arc<dyn Session>> {
         self.home.check(Operation::Connect)?;
-        self.kept_opener.get(|| self.backend.session()).await
+        self.kept_opener.get(|| self.open()).await
     }
 
     /// Returns how long to wait after so many failures in a row, the first of an attempt that began at this moment;
@@ -143,7 +146,7 @@ impl Shared {
     /// pause.
     async fn until_back(&self, opener: &Opener<Arc<dyn Session>>, failed: Operation) {
         if failed == Operation::Connect {
-            return opener.reopen(&*self.clock, || self.backend.session()).await;
+            return opener.reopen(&*self.clock, || self.open()).await;
         }
         if self.backend.trouble().is_none() {
             return future::pending().await;

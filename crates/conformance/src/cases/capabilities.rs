@@ -1,11 +1,12 @@
 //! That a service does what its capabilities say: users choose a service by them, and the suite its cases. The kinds of
 //! lock that it says it carries are carried, no others are asked for, and a name is of one kind at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Advice, Capabilities, Error, ErrorKind, Fencing, LivenessAt, LossReason, Mode, Modes, Part, SafeUntil,
-    StoppedHolder, Wait,
+    Advice, Backend as _, Capabilities, Error, ErrorKind, Fencing, LivenessAt, LossReason, Mode, Modes, Part,
+    SafeUntil, Scrutiny, StoppedHolder, Wait,
 };
 use lockkeeper_recipes::{Keeper, LockKind};
 
@@ -41,6 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
         })
         .promised(|promised| promised.fencing == Fencing::Clock)
         .needs(&[FaultKind::Wipe]),
+        Case::new("a keeper that requires what is promised is served, and one that requires more is refused", required),
     ];
     using(Modes::MUTEX, cases)
 }
@@ -101,6 +103,26 @@ async fn grows_over(fixture: &dyn Fixture, fault: Fault) {
     let guard = Party::enter(fixture).await.lock("door").await;
     assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
     release(guard).await;
+}
+
+async fn required(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    // A brief examination of a session that lives looks at that session.
+    release(ann.lock("door").await).await;
+    let found = soon("the findings", ann.tap.admin().examine(Scrutiny::Brief)).await.expect("it can be reached");
+    let promised = ann.keeper.capabilities().weakened_by(&found);
+    let other = match promised.stopped_holder {
+        StoppedHolder::Keeps => StoppedHolder::Expires,
+        _ => StoppedHolder::Keeps,
+    };
+    let requiring = |stopped: StoppedHolder| {
+        let builder = Keeper::builder(Arc::new(ann.tap.clone())).clock(fixture.clock()).require(stopped);
+        builder.require(promised.exclusion).require(promised.fencing).build()
+    };
+    let door = |keeper: &Keeper| keeper.mutex("door").expect("it is a name");
+    let error = soon("the refusal", door(&requiring(other)).lock()).await.expect_err("it promises something else");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent), "{error}");
+    release(soon("the grant", door(&requiring(promised.stopped_holder)).lock()).await.expect("it is granted")).await;
 }
 
 pub(super) fn carried() -> Vec<Case> {

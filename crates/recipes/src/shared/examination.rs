@@ -17,7 +17,7 @@ use crate::shared::Shared;
 
 /// How long it may take: a service in order answers within a round trip or two, and what comes later than this is not
 /// about the beginning of the work any more.
-const EXAMINED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const EXAMINED_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is found of a service, some time.
 type Examining = BoxFuture<Result<Vec<Finding>>>;

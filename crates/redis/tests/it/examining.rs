@@ -1,8 +1,13 @@
 //! Findings of an examination on real servers.
 
+use std::sync::Arc;
+
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_core::{Backend, Finding, Scrutiny, Severity};
+use lockkeeper_core::{
+    Advice, Backend, ErrorKind, Exclusion, Fencing, Finding, Requirement, Scrutiny, Severity, StoppedHolder,
+};
 use lockkeeper_faults::redis::{Flush, Server, Setup};
+use lockkeeper_recipes::Keeper;
 
 use crate::backend;
 
@@ -72,4 +77,19 @@ async fn a_clock_that_differs_from_ours_is_found() {
     assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Warning, "ahead of")]).await;
     server.move_clock(-600).await.expect("its clock moves");
     assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Warning, "behind")]).await;
+}
+
+#[tokio::test]
+async fn a_program_that_requires_more_than_redis_promises_is_refused_before_the_first_grant() {
+    let Some(server) = Server::start_or_skip(Setup::new()).await else { return };
+    let requiring = |promise: Requirement| Keeper::builder(Arc::new(backend(server.address(), ""))).require(promise);
+    let unmet = requiring(Exclusion::Timed.into()).build();
+    let error = soon("the refusal", unmet.mutex("door").unwrap().lock()).await.unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+    assert!(error.to_string().contains("best effort"), "{error}");
+    let left: Vec<String> = server.ask(&["KEYS", "*"]).await.expect("a look");
+    assert_eq!(left, Vec::<String>::new(), "nothing is left there");
+    let met = requiring(Fencing::Clock.into()).require(StoppedHolder::Expires).build();
+    let guard = soon("the grant", met.mutex("door").unwrap().lock()).await.expect("it is granted");
+    guard.release().await.expect("it is given back");
 }

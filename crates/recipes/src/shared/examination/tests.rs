@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicU32;
 
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{
-    AdminBackend, Backend, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Operation, QueueName, Session,
+    AdminBackend, Advice, Backend, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Operation, QueueName,
+    Requirement, Session, StoppedHolder,
 };
 
 use super::*;
@@ -102,12 +103,17 @@ struct Scene {
 
 impl Scene {
     fn new(courses: &[Course]) -> Self {
+        Self::requiring(courses, &[])
+    }
+
+    fn requiring(courses: &[Course], required: &[Requirement]) -> Self {
         let clock = Arc::new(TestClock::new());
         let (memory, testing) = MemoryService::new(clock.clone()).client();
         let (courses, examinations) = (StdMutex::new(courses.to_vec()), AtomicU32::new(0));
         let backend = Arc::new(Examined { memory, courses, examinations });
         let told = Arc::new(Told::default());
-        let keeper = Keeper::builder(backend.clone()).clock(clock).observer(told.clone()).build();
+        let builder = Keeper::builder(backend.clone()).clock(clock).observer(told.clone());
+        let keeper = required.iter().fold(builder, |builder, &one| builder.require(one)).build();
         Self { backend, testing, told, keeper }
     }
 
@@ -189,4 +195,43 @@ fn of_what_is_as_bad_the_first_is_told_unless_another_takes_from_the_exclusion()
     assert_eq!(told(vec![warning("slow"), warning("late")]).as_deref(), Some("slow"));
     assert_eq!(told(vec![warning("slow"), fault.clone()]).as_deref(), Some("faulty"));
     assert_eq!(told(vec![fault, error]).as_deref(), Some("full"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_of_a_kind_that_promises_too_little_is_refused_unasked() {
+    let scene = Scene::requiring(&[Course::NeverEnds], &[StoppedHolder::Keeps.into(), Exclusion::Timed.into()]);
+    let error = at_once("the refusal", scene.keeper.mutex("door").unwrap().lock()).await.unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+    let told = error.to_string();
+    let words = ["examined:", "within one process", "on all machines", "another service"];
+    assert!(words.iter().all(|word| told.contains(word)) && !told.contains('\n'), "{told}");
+    assert!(scene.examinations() == 0 && scene.keeper.shared.opener.present().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_found_to_promise_too_little_is_refused_at_each_session_until_it_is_mended() {
+    let fault = Course::Finds(vec![warning("slow"), warning("faulty").leaving(Exclusion::BestEffort)]);
+    let fine = Course::Finds(vec![]);
+    // A session that is opened is examined once more, for observers: at the first only.
+    let courses = [fault.clone(), fine.clone(), fine, fault];
+    let scene = Scene::requiring(&courses, &[Exclusion::Process.into()]);
+    let refused = async || {
+        let error = at_once("the refusal", scene.keeper.mutex("door").unwrap().lock()).await.unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+        assert!(error.to_string().ends_with("faulty: mend it"), "{error}");
+    };
+    refused().await;
+    scene.lock_once().await;
+    scene.testing.expire_session();
+    settle().await;
+    refused().await;
+    assert_eq!(scene.examinations(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_cannot_be_examined_in_time_is_asked_again() {
+    let scene = Scene::requiring(&[Course::NeverEnds, Course::Finds(vec![])], &[Exclusion::Process.into()]);
+    let began = tokio::time::Instant::now();
+    let guard = scene.keeper.mutex("door").unwrap().lock().await.unwrap();
+    assert!(began.elapsed() >= EXAMINED_WITHIN && guard.hold().is_held());
 }
