@@ -16,9 +16,10 @@ pub use crate::once::record::{NAMED_SLOTS_MAX, SLOT_BYTES_MAX, Slot};
 use crate::contend::{ValueSays, grant, lost_error};
 use crate::hold::Hold;
 use crate::keeper::Keeper;
-use crate::lock::guard::MutexGuard;
+use crate::lock::guard::{MutexGuard, run_under};
 use crate::mutex::Mutex;
 use crate::once::record::{SlotRecord, SlotState, SlotVerdict};
+use crate::shared::call;
 use crate::shared_value::SharedValue;
 
 /// A job that is done once per slot: an hour, a day, a version.
@@ -172,11 +173,7 @@ impl Once {
     {
         let SlotClaim::Granted(guard) = self.claim(slot).await? else { return Ok(None) };
         let hold = guard.hold().clone();
-        tokio::select! {
-            biased;
-            reason = hold.lost() => Err(lost_error(self.name(), reason)),
-            output = work(hold.clone()) => guard.done().await.map(|()| Some(output)),
-        }
+        call::nested(hold.ticket(), run_under(hold, work, || guard.done())).await.map(Some)
     }
 
     /// Claims the slot under the lock.
