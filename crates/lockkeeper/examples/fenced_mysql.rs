@@ -4,7 +4,7 @@
 //! The locks are on the same server, which they need not be. The example makes the table `ledger`, and removes it.
 //!
 //! ```sh
-//! cargo run -p lockkeeper --features mysql --example fenced_mysql -- mysql://me@localhost/test
+//! cargo run -p lockkeeper --features fence-mysql,mysql --example fenced_mysql -- mysql://me@localhost/test
 //! ```
 
 mod stopped;
@@ -12,7 +12,7 @@ mod stopped;
 use std::env;
 use std::error::Error;
 
-use lockkeeper::fence::sql::MYSQL;
+use lockkeeper::fence::sql::{BindError, MYSQL, bind};
 use lockkeeper::{Hold, ServiceUrl};
 use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts, TxOpts};
@@ -43,13 +43,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn write(database: &str, hold: &Hold, line: &str) -> stopped::Written {
     let mut connection = connect(database).await?;
     let mut transaction = connection.start_transaction(TxOpts::default()).await?;
-    let token = (hold.name().encoded(), hold.fencing_token().as_i64());
-    transaction.exec_drop(MYSQL.bind, &token).await?;
-    let confirm = MYSQL.confirm.expect("MySQL has a second statement");
-    let confirmed: Option<u8> = transaction.exec_first(confirm, &token).await?;
-    if confirmed.is_none() {
-        transaction.rollback().await?;
-        return Ok("refused: the token was overtaken");
+    match bind(&mut transaction, hold).await {
+        Err(BindError::Overtaken { .. }) => return Ok("refused: the token was overtaken"),
+        bound => bound?,
     }
     transaction.exec_drop("INSERT INTO ledger (line) VALUES (?)", (line,)).await?;
     transaction.commit().await?;

@@ -3,7 +3,7 @@
 //! The locks are in the same database, which they need not be. The example makes the table `ledger`, and removes it.
 //!
 //! ```sh
-//! cargo run -p lockkeeper --features postgres --example fenced_postgres -- postgres://me@localhost/test
+//! cargo run -p lockkeeper --features fence-postgres,postgres --example fenced_postgres -- postgres://me@localhost/test
 //! ```
 
 mod stopped;
@@ -11,7 +11,7 @@ mod stopped;
 use std::env;
 use std::error::Error;
 
-use lockkeeper::fence::sql::POSTGRES;
+use lockkeeper::fence::sql::{BindError, POSTGRES, bind};
 use lockkeeper::{Hold, ServiceUrl};
 use tokio_postgres::{Client, NoTls};
 
@@ -37,11 +37,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Adds a line to the ledger, unless the holder was overtaken.
 async fn write(database: &str, hold: &Hold, line: &str) -> stopped::Written {
     let mut client = connect(database).await?;
-    let transaction = client.transaction().await?;
-    let (name, grant) = (hold.name().encoded(), hold.fencing_token().as_i64());
-    if transaction.query_opt(POSTGRES.bind, &[&name, &grant]).await?.is_none() {
-        transaction.rollback().await?;
-        return Ok("refused: the token was overtaken");
+    let mut transaction = client.transaction().await?;
+    match bind(&mut transaction, hold).await {
+        Err(BindError::Overtaken { .. }) => return Ok("refused: the token was overtaken"),
+        bound => bound?,
     }
     transaction.execute("INSERT INTO ledger (line) VALUES ($1)", &[&line]).await?;
     transaction.commit().await?;

@@ -1,4 +1,4 @@
-//! Fences in a database: statements for the user's own transaction. Texts for any driver; no driver.
+//! Fences in a database: statements for the user's own transaction. Texts for any driver, and [`bind`] for two.
 //!
 //! A table in the user's schema has a row for each lock, with the greatest token seen. A transaction that writes under
 //! a lock first binds its token there. The row stays locked until the transaction ends, so two holders never write at
@@ -19,6 +19,10 @@
 //! [`QueueName::encoded`]: crate::QueueName::encoded
 //! [`FencingToken::as_i64`]: crate::FencingToken::as_i64
 //! [`FencingToken::turn`]: crate::FencingToken::turn
+
+mod bind;
+
+pub use bind::{BindError, FencedTransaction, bind};
 
 /// The statements of one kind of database, in one form.
 ///
@@ -129,8 +133,10 @@ ON DUPLICATE KEY UPDATE
     ELSE turn
   END,
   grant_no = GREATEST(grant_no, VALUES(grant_no))",
-    confirm: Some("SELECT 1 FROM lk_fence WHERE name = ? AND grant_no = ? AND turn = ? FOR UPDATE"),
+    confirm: Some(MYSQL_PAIR_CONFIRM),
 };
+
+const MYSQL_PAIR_CONFIRM: &str = "SELECT 1 FROM lk_fence WHERE name = ? AND grant_no = ? AND turn = ? FOR UPDATE";
 
 /// The statement by which a transaction on PostgreSQL is a part of the hold: it commits while the lock is ours, or not
 /// at all. It is for data in the database that has the locks, whose schema (`?schema=`) this is.
