@@ -19,8 +19,15 @@ const NAP_MS_MAX: u64 = 250;
 ///
 /// Comparable only with others of the same boot of the same machine; on Windows, where it counts from the first reading
 /// of the process, with others of the same process.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BootInstant(u64);
+
+/// `BootInstant(6808.04s)`
+impl fmt::Debug for BootInstant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("BootInstant").field(&Duration::from_nanos(self.0)).finish()
+    }
+}
 
 impl BootInstant {
     /// Makes the point that lies `nanos` nanoseconds after boot.
@@ -262,6 +269,11 @@ mod tests {
             assert_eq!(clock.now().saturating_duration_since(before), took);
             assert_eq!(clock.unix_time() - unix, took);
         });
+    }
+
+    #[test]
+    fn a_moment_is_shown_in_seconds() {
+        assert_eq!(format!("{:?}", BootInstant::from_nanos(6_808_040_000_000)), "BootInstant(6808.04s)");
     }
 
     #[tokio::test(start_paused = true)]

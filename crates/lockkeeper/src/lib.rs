@@ -103,7 +103,8 @@
 //! A service is chosen by its URL, never by which feature is on. All of them are for Linux; all but files compile for
 //! macOS and Windows too, as [`guide::choosing_a_service`] tells.
 //!
-//! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`].
+//! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`]. With
+//! `fence-postgres` and `fence-mysql` a transaction of tokio-postgres and mysql_async does so by one line.
 //!
 //! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts.
 
