@@ -7,13 +7,13 @@
 
 use std::process::ExitCode;
 
-use cargo_metadata::{Metadata, Package};
+use cargo_metadata::Metadata;
 
 use crate::cargo::{cargo, cargo_output, metadata};
 use crate::pool::{Found, Job, Pool};
 use crate::stages::Stages;
 use crate::tiers::Tier;
-use crate::{dependencies, features, systems};
+use crate::{dependencies, features, packages, systems};
 
 /// Runs all stages and prints the report; success only if no stage failed.
 pub(crate) fn run() -> ExitCode {
@@ -47,15 +47,8 @@ const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "READ
 
 /// Packages every published crate, and reports what a package lacks.
 fn check_packages(metadata: &Metadata) -> Result<(), String> {
-    let (published, private): (Vec<&Package>, Vec<&Package>) =
-        metadata.workspace_packages().into_iter().partition(|package| is_published(package));
-    if published.is_empty() {
-        return Err("no published crate was found".to_owned());
-    }
-    let excluded: String = private.iter().map(|package| format!(" --exclude {}", package.name)).collect();
     // A lock file in each package would need the registry's index, and so the network.
-    let order = format!("package --workspace{excluded} --no-verify --allow-dirty --exclude-lockfile --offline --quiet");
-    cargo(&order, &[])?;
+    let published = packages::package(metadata, "--no-verify --allow-dirty --exclude-lockfile --offline --quiet")?;
     let repositories: Vec<(&str, Option<&str>)> =
         published.iter().map(|package| (package.name.as_str(), package.repository.as_deref())).collect();
     let mut breaches = without_repository(&repositories);
@@ -66,10 +59,6 @@ fn check_packages(metadata: &Metadata) -> Result<(), String> {
     }
     breaches.iter().for_each(|breach| println!("{breach}"));
     if breaches.is_empty() { Ok(()) } else { Err(format!("{} breach(es)", breaches.len())) }
-}
-
-fn is_published(package: &Package) -> bool {
-    !package.publish.as_ref().is_some_and(Vec::is_empty)
 }
 
 /// Which of the required files are not among those listed, one a line.

@@ -7,17 +7,23 @@ mod binaries;
 mod cargo;
 mod check;
 mod count;
+mod debian;
 mod dependencies;
 mod features;
+mod glibc;
 mod install;
 mod oldest;
+mod packages;
 mod pool;
 mod programs;
 mod progress;
 mod python;
+mod release;
 mod stages;
+mod staging;
 mod systems;
 mod tally;
+mod tarball;
 mod test;
 mod tiers;
 
@@ -39,6 +45,8 @@ enum Task {
     Count,
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
     Pictures,
+    /// Make what a release uploads: packages, the command as a tarball and for Debian, its notes and check sums.
+    Release(release::Options),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +56,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => exit_code("bench", programs::bench(&options)),
         Task::Count => exit_code("count", count::run()),
         Task::Pictures => exit_code("pictures", programs::pictures()),
+        Task::Release(options) => exit_code("release", release::run(&options)),
     }
 }
 
