@@ -19,6 +19,9 @@ const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// The environment variable that tells cargo and the tests of a target directory that is not the usual one.
 const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
 
+/// The beginnings of the variables in which cargo describes the crate that it runs.
+const OF_CRATE: &[&[u8]] = &[b"CARGO_MANIFEST_", b"CARGO_PKG_"];
+
 /// The platform whose dependencies are read; the crates for others are never built, and not downloaded for this.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
@@ -54,6 +57,12 @@ pub(crate) fn cargo_command(arguments: &str) -> Command {
 /// A command that is cargo, or runs it, at the workspace's root.
 pub(crate) fn at_root(mut command: Command) -> Command {
     command.current_dir(root());
+    // What cargo says to us of our own crate. Build scripts of others would take it for a change, and compile again.
+    let ours =
+        env::vars_os().filter(|(name, _)| OF_CRATE.iter().any(|start| name.as_encoded_bytes().starts_with(start)));
+    ours.for_each(|(name, _)| {
+        command.env_remove(name);
+    });
     if env::var_os(TARGET_VARIABLE).is_some() {
         // Cargo would take it from the root, and each test from the folder of its crate.
         command.env(TARGET_VARIABLE, target_folder());
