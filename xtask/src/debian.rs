@@ -1,7 +1,7 @@
 //! The Debian package of the command: what it holds, where, and what `dpkg` is told of it.
 //!
-//! The units for systemd are installed and not enabled. A removal disables and stops them; the data of a server, in
-//! `/var/lib/private`, stay.
+//! The units for systemd are installed and not enabled. A removal disables and stops them. What the command has kept in
+//! `/var/lib` stays: programs with the library have locks there too, and no fencing token may be granted twice.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,6 +37,16 @@ if [ -d /run/systemd/system ]; then
 fi
 "#;
 
+/// The end of the script for after a removal: which data only an operator removes.
+const AFTER_PURGE: &str = r#"if [ "$1" = purge ]; then
+    for folder in /var/lib/lockkeeper /var/lib/private/lockkeeper-*; do
+        if [ -e "$folder" ]; then
+            echo "$folder stays, with locks and tokens; remove it when no program uses it"
+        fi
+    done
+fi
+"#;
+
 /// What a package says of itself, but for what the machine adds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
@@ -47,15 +57,13 @@ pub(crate) struct About<'a> {
 /// Makes the package in the folder; answers the file's name. `time` is the commit's, in seconds since 1970.
 pub(crate) fn pack(shipped: &Shipped, about: About<'_>, time: &str, folder: &Path) -> Result<String, String> {
     let architecture = architecture(&shipped.target)?;
-    let staging = Staging::new()?;
-    put_files(shipped, &staging)?;
-    let size =
-        output(Command::new("du").args(["--summarize", "--apparent-size", "--block-size=1K"]).arg(staging.path()))?;
-    let size = size.split_whitespace().next().unwrap_or_default();
+    let mut staging = Staging::new()?;
+    put_files(shipped, &mut staging)?;
+    let size = staging.bytes().div_ceil(1024);
     staging.put("DEBIAN/control", control(about, architecture, size, shipped.glibc))?;
     staging.put_program("DEBIAN/prerm", BEFORE_REMOVAL.replace("UNITS", &UNITS.join(" ")))?;
     staging.put_program("DEBIAN/postinst", RELOAD)?;
-    staging.put_program("DEBIAN/postrm", RELOAD)?;
+    staging.put_program("DEBIAN/postrm", format!("{RELOAD}{AFTER_PURGE}"))?;
     let file = format!("lockkeeper_{}_{architecture}.deb", debian_version(about.version));
     let mut dpkg_deb = Command::new("dpkg-deb");
     // Every Debian can read xz. Its bytes may depend on the number of threads.
@@ -64,7 +72,7 @@ pub(crate) fn pack(shipped: &Shipped, about: About<'_>, time: &str, folder: &Pat
     Ok(file)
 }
 
-fn put_files(shipped: &Shipped, staging: &Staging) -> Result<(), String> {
+fn put_files(shipped: &Shipped, staging: &mut Staging) -> Result<(), String> {
     staging.put_program("usr/bin/lockkeeper", &shipped.program)?;
     for (path, text) in COMPLETIONS.iter().zip(&shipped.completions) {
         staging.put(path, text)?;
@@ -86,7 +94,7 @@ fn read_text(path: &str) -> Result<String, String> {
 }
 
 /// The control file. `size` is in KiB.
-fn control(about: About<'_>, architecture: &str, size: &str, glibc: Option<Glibc>) -> String {
+fn control(about: About<'_>, architecture: &str, size: u64, glibc: Option<Glibc>) -> String {
     let depends = glibc.map(|version| format!("Depends: libc6 (>= {version})\n")).unwrap_or_default();
     format!(
         "Package: lockkeeper\n\
@@ -143,13 +151,21 @@ mod tests {
 
     #[test]
     fn a_static_command_depends_on_nothing_and_a_dynamic_one_on_its_glibc() {
-        let text = control(ABOUT, "amd64", "20480", None);
+        let text = control(ABOUT, "amd64", 20480, None);
         assert!(text.starts_with("Package: lockkeeper\nVersion: 1.2.3~rc.1\nArchitecture: amd64\n"), "{text}");
         assert!(text.contains("\nInstalled-Size: 20480\nRecommends: ") && !text.contains("Depends:"), "{text}");
         // Lines of the description begin with one blank, and the file ends with a line.
         assert!(text.contains("\n Distributed locks on files") && text.ends_with("enabled.\n"), "{text}");
         let glibc = Some(Glibc { major: 2, minor: 34 });
-        assert!(control(ABOUT, "amd64", "1", glibc).contains("\nDepends: libc6 (>= 2.34)\nRecommends: "));
+        assert!(control(ABOUT, "amd64", 1, glibc).contains("\nDepends: libc6 (>= 2.34)\nRecommends: "));
+    }
+
+    #[test]
+    fn each_script_of_the_package_is_one_that_the_shell_can_read() {
+        for script in [BEFORE_REMOVAL, RELOAD, &format!("{RELOAD}{AFTER_PURGE}")] {
+            assert!(script.starts_with("#!/bin/sh\nset -e\n"), "{script}");
+            assert_eq!(output(Command::new("sh").args(["-n", "-c", script])), Ok(String::new()));
+        }
     }
 
     #[test]

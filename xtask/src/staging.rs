@@ -19,40 +19,49 @@ const MODE_FILE: u32 = 0o644;
 
 /// A folder that is removed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Staging(TempDir);
+pub(crate) struct Staging {
+    folder: TempDir,
+    bytes: u64,
+}
 
 impl Staging {
     pub(crate) fn new() -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("no folder for what is packed: {error}"))?;
         set_mode(folder.path(), MODE_PROGRAM)?;
-        Ok(Self(folder))
+        Ok(Self { folder, bytes: 0 })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
+    }
+
+    /// The sum of the files' sizes, which no file system's blocks change.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Puts a file that is read at this path below the folder.
-    pub(crate) fn put(&self, path: &str, contents: impl AsRef<[u8]>) -> Result<(), String> {
+    pub(crate) fn put(&mut self, path: &str, contents: impl AsRef<[u8]>) -> Result<(), String> {
         self.put_with(path, contents, MODE_FILE)
     }
 
     /// Puts a file that is executed at this path below the folder.
-    pub(crate) fn put_program(&self, path: &str, contents: impl AsRef<[u8]>) -> Result<(), String> {
+    pub(crate) fn put_program(&mut self, path: &str, contents: impl AsRef<[u8]>) -> Result<(), String> {
         self.put_with(path, contents, MODE_PROGRAM)
     }
 
-    fn put_with(&self, path: &str, contents: impl AsRef<[u8]>, mode: u32) -> Result<(), String> {
+    fn put_with(&mut self, path: &str, contents: impl AsRef<[u8]>, mode: u32) -> Result<(), String> {
         let mut at = self.path().to_owned();
         for folder in Path::new(path).parent().into_iter().flatten() {
             at.push(folder);
             if !at.exists() {
                 fs::create_dir(&at).map_err(|error| format!("{}: {error}", at.display()))?;
-                // Whatever the umask is.
+                // The umask does not count.
                 set_mode(&at, MODE_PROGRAM)?;
             }
         }
         let file = self.path().join(path);
+        self.bytes += contents.as_ref().len() as u64;
         fs::write(&file, contents).map_err(|error| format!("{}: {error}", file.display()))?;
         set_mode(&file, mode)
     }
@@ -88,11 +97,12 @@ mod tests {
 
     #[test]
     fn files_and_their_folders_have_the_modes_that_a_package_ships() {
-        let staging = Staging::new().unwrap();
+        let mut staging = Staging::new().unwrap();
         staging.put_program("usr/bin/x", "x").unwrap();
-        staging.put("usr/share/x", "x").unwrap();
+        staging.put("usr/share/x", "xy").unwrap();
         let mode = |path: &str| staging.path().join(path).metadata().unwrap().permissions().mode() & 0o7777;
         assert_eq!(["", "usr", "usr/bin", "usr/bin/x", "usr/share/x"].map(mode), [0o755, 0o755, 0o755, 0o755, 0o644]);
+        assert_eq!(staging.bytes(), 3);
     }
 
     #[test]

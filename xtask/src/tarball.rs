@@ -62,7 +62,7 @@ pub(crate) fn build() -> Result<Shipped, String> {
 /// Packs the command into the folder; answers the file's name. `time` is the commit's, in seconds since 1970.
 pub(crate) fn pack(shipped: &Shipped, version: &str, time: &str, folder: &Path) -> Result<String, String> {
     let name = name(version, &shipped.target);
-    let staging = Staging::new()?;
+    let mut staging = Staging::new()?;
     staging.put_program(&format!("{name}/lockkeeper"), &shipped.program)?;
     for document in DOCUMENTS {
         staging.put(&format!("{name}/{document}"), read(&root().join(document))?)?;
