@@ -95,7 +95,7 @@ fn read_text(path: &str) -> Result<String, String> {
 
 /// The control file. `size` is in KiB.
 fn control(about: About<'_>, architecture: &str, size: u64, glibc: Option<Glibc>) -> String {
-    let depends = glibc.map(|version| format!("Depends: libc6 (>= {version})\n")).unwrap_or_default();
+    let depends = glibc.map(|version| format!("Depends: libc6 (>= {version}), libgcc-s1\n")).unwrap_or_default();
     format!(
         "Package: lockkeeper\n\
          Version: {}\n\
@@ -157,7 +157,7 @@ mod tests {
         // Lines of the description begin with one blank, and the file ends with a line.
         assert!(text.contains("\n Distributed locks on files") && text.ends_with("enabled.\n"), "{text}");
         let glibc = Some(Glibc { major: 2, minor: 34 });
-        assert!(control(ABOUT, "amd64", 1, glibc).contains("\nDepends: libc6 (>= 2.34)\nRecommends: "));
+        assert!(control(ABOUT, "amd64", 1, glibc).contains("\nDepends: libc6 (>= 2.34), libgcc-s1\nRecommends: "));
     }
 
     #[test]

@@ -20,8 +20,9 @@ impl fmt::Display for Glibc {
     }
 }
 
-/// The libraries that come with glibc, by the beginnings of their names.
-const OF_GLIBC: &[&str] = &["libc.so.", "libm.so.", "ld-linux", "libpthread.so.", "libdl.so.", "librt.so."];
+/// The libraries that are there wherever glibc is, by the beginnings of their names: its own, and gcc's for unwinding.
+const WITH_GLIBC: &[&str] =
+    &["libc.so.", "libgcc_s.so.", "libm.so.", "ld-linux", "libpthread.so.", "libdl.so.", "librt.so."];
 
 /// The oldest glibc that the program runs with; `None` if it is static.
 ///
@@ -34,8 +35,8 @@ pub(crate) fn needed_by(program: &Path) -> Result<Option<Glibc>, String> {
 
 fn needed(printed: &str) -> Result<Option<Glibc>, String> {
     let libraries = libraries(printed);
-    if let Some(foreign) = libraries.iter().find(|name| !OF_GLIBC.iter().any(|start| name.starts_with(start))) {
-        return Err(format!("it loads {foreign}, which is no part of glibc; link it statically"));
+    if let Some(foreign) = libraries.iter().find(|name| !WITH_GLIBC.iter().any(|start| name.starts_with(start))) {
+        return Err(format!("it loads {foreign}, which does not come with glibc; link it statically"));
     }
     match (libraries.is_empty(), greatest(printed)) {
         (true, _) => Ok(None),
@@ -65,6 +66,7 @@ mod tests {
     use super::*;
 
     const NEEDS: &str = " 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]\n\
+        0x0000000000000001 (NEEDED)             Shared library: [libgcc_s.so.1]\n\
         0x0000000000000001 (NEEDED)             Shared library: [ld-linux-x86-64.so.2]\n";
     const VERSIONS: &str = "  0x0010:   Name: GLIBC_2.9  Flags: none  Version: 12\n\
         0x0020:   Name: GLIBC_2.34  Flags: WEAK  Version: 11\n\
