@@ -24,7 +24,7 @@ use crate::shared_value::SharedValue;
 
 /// A job that is done once per slot: an hour, a day, a version.
 ///
-/// All that come to do it claim its slot; one of them gets it, under the [`Mutex`](crate::Mutex) of the job's name, so
+/// All that come to do it claim its slot; one of them gets it, under the [`Mutex`] of the job's name, so
 /// that two slots of a job are never worked on at the same time. It calls nothing by itself: a timer of the program, or
 /// cron, does. Made by [`Keeper::once`]; cheap to clone.
 ///
@@ -56,7 +56,7 @@ use crate::shared_value::SharedValue;
 ///
 /// # All methods
 ///
-/// Errors, cancellation and connection loss are those of [`Mutex`](crate::Mutex); permanent also if the value of the
+/// Errors, cancellation and connection loss are those of [`Mutex`]; permanent also if the value of the
 /// name is in use for something else.
 #[derive(Clone)]
 pub struct Once {
