@@ -74,7 +74,7 @@ pub(crate) fn pack(shipped: &Shipped, version: &str, time: &str, folder: &Path) 
         staging.put(&format!("{name}/man/man1/{page}.1"), text)?;
     }
     let file = format!("{name}.tar.gz");
-    // The same bytes for the same commit, by whom and when it is packed.
+    // The same bytes for the same commit, for each user and at any time.
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg(format!("--mtime=@{time}")).arg("--use-compress-program=gzip -9n");

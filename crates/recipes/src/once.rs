@@ -24,9 +24,9 @@ use crate::shared_value::SharedValue;
 
 /// A job that is done once per slot: an hour, a day, a version.
 ///
-/// All that come to do it claim its slot; one of them gets it, under the [`Mutex`] of the job's name, so
-/// that two slots of a job are never worked on at the same time. It calls nothing by itself: a timer of the program, or
-/// cron, does. Made by [`Keeper::once`]; cheap to clone.
+/// All that come to do it claim its slot; one of them gets it, under the [`Mutex`] of the job's name, so that two slots
+/// of a job are never worked on at the same time. It calls nothing by itself: a timer of the program, or cron, does.
+/// Made by [`Keeper::once`]; cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,8 +56,8 @@ use crate::shared_value::SharedValue;
 ///
 /// # All methods
 ///
-/// Errors, cancellation and connection loss are those of [`Mutex`]; permanent also if the value of the
-/// name is in use for something else.
+/// Errors, cancellation and connection loss are those of [`Mutex`]; permanent also if the value of the name is in use
+/// for something else.
 #[derive(Clone)]
 pub struct Once {
     job: Arc<SlottedJob>,
@@ -270,13 +270,11 @@ impl SlotGuard {
         }
     }
 
-    /// Gives the lock back, and leaves the slot as it is. It is begun by the call, as [`Guard::release`] is.
+    /// Gives the lock back, and leaves the slot as it is. It is begun by the call.
     ///
     /// # Errors
     ///
     /// Those of [`Guard::release`](crate::Guard::release).
-    ///
-    /// [`Guard::release`]: crate::Guard::release
     pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.guard.release()
     }
