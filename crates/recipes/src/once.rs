@@ -336,6 +336,26 @@ mod tests {
         assert_eq!(service.keeper().contenders("report").await.unwrap().len(), 1, "none waits");
     }
 
+    /// As one that was stopped between its look and its grant.
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_granted_the_lock_after_the_claim_of_another_does_not_do_the_work() {
+        let service = service();
+        let slot = |hour| Slot::of_time(HOUR, HOUR * hour);
+        for claimed in [today(), slot(3)] {
+            granted(&once(&service), &claimed).await.release().await.unwrap();
+        }
+        for (late, is_taken) in [(today(), true), (slot(3), true), (slot(2), false)] {
+            let once = once(&service).retry_failed();
+            let guard = once.job.mutex.lock().await.unwrap();
+            match at_once("the answer", once.enter(&late, guard)).await.unwrap() {
+                SlotClaim::Taken => assert!(is_taken, "{late}"),
+                SlotClaim::Passed(newest) => assert!(!is_taken && newest == slot(3), "{late}"),
+                other => panic!("{late}: {other:?}"),
+            }
+        }
+        assert!(service.keeper().mutex("report").unwrap().try_lock().await.unwrap().is_some(), "it is given back");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_slot_whose_claimant_is_gone_is_used_up_unless_both_retry_what_failed() {
         for (first_retries, second_retries) in [(false, false), (false, true), (true, false), (true, true)] {
