@@ -52,6 +52,7 @@ const TWICE: &[Twice] = &[
         series: &["0.12", "0.14", "0.16", "0.17"],
         why: "tests only: zookeeper-client has the older ones, metrics-util the next",
     },
+    Twice { name: "hashlink", series: &["0.11", "0.8"], why: BY_ZOOKEEPER_CLIENT },
     Twice { name: "heck", series: &["0.3", "0.5"], why: BY_ZOOKEEPER_CLIENT },
     Twice { name: "hmac", series: &["0.12", "0.13"], why: BY_MYSQL_ASYNC },
     Twice { name: "itertools", series: &["0.14", "0.15"], why: "ratatui has the older one" },

@@ -30,7 +30,8 @@ pub(crate) fn is_installed() -> bool {
 
 /// Compiles all that has no tests in it with the oldest Rust.
 pub(crate) fn check() -> Result<(), String> {
-    let order = ["run", OLDEST, "cargo", "check", "--workspace", "--all-features"];
+    // What stands on sqlx needs the Rust that sqlx needs.
+    let order = ["run", OLDEST, "cargo", "check", "--workspace", "--exclude", "lockkeeper-sqlx", "--all-features"];
     println!("rustup {}", order.join(" "));
     run(at_root(rustup(&order)))
 }

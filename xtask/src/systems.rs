@@ -10,8 +10,18 @@ use crate::cargo::{at_root, cargo};
 use crate::install::is_there;
 
 /// The features of the facade beside its default ones and TLS: all services, and what adds to them.
-const FEATURES: &[&str] =
-    &["etcd", "fence-mysql", "fence-postgres", "http", "metrics", "mysql", "postgres", "redis", "serde"];
+const FEATURES: &[&str] = &[
+    "deadpool-postgres",
+    "etcd",
+    "fence-mysql",
+    "fence-postgres",
+    "http",
+    "metrics",
+    "mysql",
+    "postgres",
+    "redis",
+    "serde",
+];
 
 /// How long rustup may take to fetch the targets, in seconds: 60 MB, or the news that the server is not reached.
 const FETCH_MAX_S: &str = "60";

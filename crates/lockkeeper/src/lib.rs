@@ -100,6 +100,8 @@
 //! | `postgres+tls://…`, `mariadb+tls://…`, `mysql+tls://…` | the same over TLS, with the same keys as `zk+tls:` | `postgres` or `mysql`, and `tls` |
 //! | `memory:` | this process | always there |
 //!
+//! On PostgreSQL a pool of the program's serves too: [`pool`].
+//!
 //! A service is chosen by its URL, never by which feature is on. All of them are for Linux; all but files compile for
 //! macOS and Windows too, as [`guide::choosing_a_service`] tells.
 //!
@@ -115,6 +117,8 @@ pub mod fence;
 pub mod guide;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "postgres")]
+pub mod pool;
 mod settings;
 
 use std::sync::{Arc, LazyLock};

@@ -96,6 +96,25 @@ impl SqlBackend {
         Ok(Self { onlooker: Arc::new(onlooker(&site)), site })
     }
 
+    /// Takes the PostgreSQL that a pool of the program's leads to: each call of a lock borrows a connection for one
+    /// message, and no hold and no wait keeps one.
+    ///
+    /// The URL carries the settings, and its host is the name of the database in messages. What it says of connecting
+    /// (further hosts, user, password, TLS) is the pool's, and is not used. Waiters look, the next in line every 50 ms:
+    /// no connection stays to be told over.
+    ///
+    /// A session beats over the pool too. Where all connections are in use for longer than the session's timeout, its
+    /// guards are lost at their deadlines, and the reason names the pool.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong.
+    #[cfg(feature = "postgres")]
+    pub fn on_pool(pool: Arc<dyn crate::PostgresPool>, url: &ServiceUrl) -> Result<Self> {
+        let site = SqlSite::on_pool(pool, Config::of_pool(url)?, Arc::new(SystemClock));
+        Ok(Self { onlooker: Arc::new(onlooker(&site)), site })
+    }
+
     /// Returns the means to do harm to this client.
     #[cfg(feature = "testing")]
     pub fn testing(&self) -> lockkeeper_session::ClientTesting {

@@ -14,6 +14,9 @@
 //!   by its name. Statements are prepared beside the first calls, which do not wait for it. MariaDB is sent one
 //!   statement after the other; only a session's beginning and its end go in one message with what stands before them
 //!   (`mysql/wire.rs`). What is not sent yet stands in a line (`line.rs`), where many releases become one statement.
+//! - **A pool of the program's** (`postgres/lent.rs`) is asked as a pooler is: by messages of text, one after the other
+//!   but for beats, each of which checks where it has come to. Where one has no answer, the use of the pool ends as
+//!   that of a connection does, and begins again with a greater epoch.
 //! - **Belief** (pure): a session is believed from the sending of its newest answered beat, for a time that `timing.rs`
 //!   says. **Observation** (`session/others.rs`): another one is dead when its beat stood still for its timeout on our
 //!   clock.
@@ -58,7 +61,7 @@ mod schema;
 mod session;
 mod site;
 mod statement;
-#[cfg(all(test, feature = "mysql", feature = "postgres", feature = "tls"))]
+#[cfg(all(test, feature = "deadpool-postgres", feature = "mysql", feature = "postgres", feature = "tls"))]
 mod tests;
 mod timing;
 mod url;
@@ -66,4 +69,6 @@ mod url;
 pub use backend::SqlBackend;
 #[cfg(feature = "testing")]
 pub use lockkeeper_session::{Bug, ClientTesting};
+#[cfg(feature = "postgres")]
+pub use postgres::{PoolError, PostgresPool, TextRow};
 pub use url::{Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SETTINGS};

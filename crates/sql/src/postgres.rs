@@ -3,11 +3,14 @@
 //!
 //! - `open`, `greeting`: how a server is connected to, and whether it can serve locks.
 //! - `wire`, `call`, `refusal`: how a function is called, and why it may fail.
+//! - `lent`, `pool`: the same over connections that others have too.
 //! - `unasked`: what the server tells by itself.
 
 mod call;
 mod greeting;
+mod lent;
 mod open;
+mod pool;
 mod refusal;
 mod unasked;
 mod wire;
@@ -15,11 +18,13 @@ mod wire;
 use crate::line;
 use crate::schema::{FUNCTIONS, filled};
 
-pub(crate) use open::connect;
+pub use pool::{PoolError, PostgresPool, TextRow};
+
+pub(crate) use open::{connect, connect_over};
 pub(crate) use wire::LISTENERS_MAX;
 
 /// The functions that a client calls here alone.
-const OWN_FUNCTIONS: [&str; 2] = ["rest", "pin"];
+const OWN_FUNCTIONS: [&str; 3] = ["rest", "pin", "reach"];
 
 /// The functions that a client calls, without their version.
 fn functions() -> impl Iterator<Item = &'static str> {

@@ -7,6 +7,8 @@ use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, Result};
 use lockkeeper_session::{ClientTesting, Effect, Failure, Server, until};
 
 use crate::engine::{Connected, DatabaseEngine, Intent};
+#[cfg(feature = "postgres")]
+use crate::postgres::PostgresPool;
 use crate::url::{Config, Dialect};
 
 /// A database. Its clones are the same.
@@ -31,6 +33,14 @@ impl SqlSite {
         let config = Arc::new(config);
         let engine = Arc::new(Servers { config: config.clone(), clock: clock.clone() });
         Ok(Self { engine, config, clock, testing: ClientTesting::default() })
+    }
+
+    /// A database that this pool leads to.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn on_pool(pool: Arc<dyn PostgresPool>, config: Config, clock: Arc<dyn Clock>) -> Self {
+        let config = Arc::new(config);
+        let engine = Arc::new(PooledServer { pool, config: config.clone(), clock: clock.clone() });
+        Self { engine, config, clock, testing: ClientTesting::default() }
     }
 
     /// Connects to the first server that serves. Each is tried once.
@@ -88,6 +98,26 @@ impl DatabaseEngine for Servers {
         Box::pin(async move {
             let connecting = this.connect_to(&server, intent);
             until(&*this.clock, deadline, Effect::None, connecting).await.map_err(|failure| failure.at(&server))
+        })
+    }
+}
+
+/// The server that a pool leads to.
+#[cfg(feature = "postgres")]
+#[derive(Clone)]
+struct PooledServer {
+    pool: Arc<dyn PostgresPool>,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+}
+
+#[cfg(feature = "postgres")]
+impl DatabaseEngine for PooledServer {
+    fn connect(&self, server: &Server, deadline: BootInstant, intent: Intent) -> BoxFuture<Result<Connected, Failure>> {
+        let (Self { pool, config, clock }, server) = (self.clone(), server.clone());
+        Box::pin(async move {
+            let connecting = crate::postgres::connect_over(&pool, &config, &clock, intent);
+            until(&*clock, deadline, Effect::None, connecting).await.map_err(|failure| failure.at(&server))
         })
     }
 }

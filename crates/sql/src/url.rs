@@ -173,6 +173,18 @@ impl Config {
         })
     }
 
+    /// Reads the URL of a database that a pool of the program's leads to. Its first host names it in messages; how to
+    /// connect, the pool knows.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn of_pool(url: &ServiceUrl) -> Result<Self> {
+        let config = Self::from_url(url)?;
+        if config.dialect != Dialect::Postgres {
+            return Err(invalid(format!("the pool is one of PostgreSQL, and `{}:` is not", url.scheme())));
+        }
+        let servers = config.servers.iter().take(1).cloned().collect();
+        Ok(Self { servers, names: Names::unresolved(), ..config })
+    }
+
     /// Begins to find the server that serves.
     pub(crate) fn finder(&self, clock: &Arc<dyn Clock>) -> Finder {
         Finder::new(&self.names, self.servers.clone(), Order::Listed, clock.clone())

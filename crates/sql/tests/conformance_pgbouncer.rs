@@ -8,9 +8,11 @@ use std::process::ExitCode;
 
 use lockkeeper_faults::long;
 
+use crate::suite::Kind;
+
 /// What the names of the cases have in them that the plain run has.
 const PLAIN: &str = "waiter";
 
 fn main() -> ExitCode {
-    suite::run(env!("CARGO_CRATE_NAME"), (!long::is_asked_for()).then_some(PLAIN))
+    suite::run(env!("CARGO_CRATE_NAME"), Kind::PgBouncer, (!long::is_asked_for()).then_some(PLAIN))
 }

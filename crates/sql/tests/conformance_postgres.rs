@@ -5,6 +5,8 @@ mod suite;
 
 use std::process::ExitCode;
 
+use crate::suite::Kind;
+
 fn main() -> ExitCode {
-    suite::run(env!("CARGO_CRATE_NAME"), None)
+    suite::run(env!("CARGO_CRATE_NAME"), Kind::Postgres, None)
 }

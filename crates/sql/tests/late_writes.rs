@@ -2,6 +2,8 @@
 //! session stands in the queue again, a value when a later one was written. A planted fault leaves out what each write
 //! is meant for. It is a separate binary, since it has long rounds.
 
+#[path = "support/pools.rs"]
+mod pools;
 #[path = "support/service.rs"]
 mod service;
 
@@ -105,4 +107,28 @@ async fn a_late_write_reaches_nothing_that_came_after_on_mariadb() {
     };
     let kind = Kind { name: "MariaDB", service: &MARIADB, text_of, planted };
     none_does_harm_and_each_planted_one_does(mariadb::Setup::new, kind).await;
+}
+
+/// A stage whose clients have a pool of deadpool each, over which nothing keeps its order.
+async fn over_pools(server: SocketAddr, prepare: fn(&SqlBackend)) -> Stage {
+    let open = move |ways: &[SocketAddr]| -> Arc<dyn Backend> {
+        let url = format!("postgres://app-db?{SETTINGS}").parse().expect("a URL");
+        let backend = SqlBackend::on_pool(pools::deadpool(ways, pools::POOLED), &url).expect("a good URL");
+        prepare(&backend);
+        Arc::new(backend)
+    };
+    Stage::new(server, open).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_write_over_another_connection_of_a_pool_reaches_nothing_that_came_after() {
+    let Some(server) = Server::start_or_skip(postgres::Setup::new()).await else { return };
+    let stage = over_pools(server.address(), |_| {}).await;
+    stage.play("a pool, joins", Write::Join).await;
+    stage.play("a pool, removals", Write::Removal).await;
+    stage.play("a pool, values", Write::Value).await;
+    // Its clients do not end what their former connections may still do.
+    let without_epochs = over_pools(server.address(), |backend| backend.testing().plant(Bug::IgnoresEpochs)).await;
+    without_epochs.find(Write::Join).await;
+    without_epochs.find(Write::Value).await;
 }

@@ -75,6 +75,7 @@ const LAYERS: &[Place] = &[
             "lockkeeper-sql",
         ]),
     },
+    Place { layer: 5, package: "lockkeeper-sqlx", may_import: These(&["lockkeeper"]) },
     Place { layer: 5, package: "lockkeeper-monitor", may_import: These(&["lockkeeper"]) },
     Place {
         layer: 6,

@@ -47,8 +47,9 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     let case = |(name, loss, ways, uses): (_, Loss, _, _)| {
         let case = Case::with(name, (loss, ways), is_told).uses(uses).needs(loss.needs());
-        // A fixture waits for a session timeout until it takes a client for one that stands still.
-        if loss == Loss::Removed { case } else { case.outlives_sessions() }
+        // A fixture waits for a session timeout until it takes a client for one that stands still. Of a removal the end
+        // of a hold hears only where it asks.
+        if loss == Loss::Removed { case.given_back() } else { case.outlives_sessions() }
     };
     cases.into_iter().map(case).collect()
 }

@@ -7,12 +7,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use lockkeeper_session::{Failure, FailureKind, from_hexadecimal, to_hexadecimal};
+use lockkeeper_session::{Asking, Failure, FailureKind, from_hexadecimal, to_hexadecimal};
 use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 use uuid::Uuid;
 
 use crate::engine::ATTEMPTS_MAX;
+use crate::postgres::pool::{PoolError, PostgresPool, TextRow};
 use crate::postgres::refusal;
 use crate::statement::{AnswerRow, Argument, Statement};
 use crate::url::Config;
@@ -25,6 +25,9 @@ const COLUMNS: &str = "what, ticket, session, number, place, mode, epoch, timeou
 
 /// A parameter and its type, which is sent with it: no trip is needed to learn it.
 pub(super) type Parameter = (Box<dyn ToSql + Send + Sync>, Type);
+
+/// What one attempt of a call is answered.
+pub(super) type AnswerAttempt = Asking<Result<Result<Vec<AnswerRow>, Failure>, PoolError>>;
 
 pub(super) fn call(schema: &str, function: &str, arguments: usize) -> String {
     let places: Vec<_> = (1..=arguments).map(|place| format!("${place}")).collect();
@@ -85,14 +88,16 @@ const COLUMNS_AS_TEXT: &str = "what, ticket, session, number, encode(float8send(
                        encode(convert_to(text, 'UTF8'), 'hex'), encode(convert_to(ask, 'UTF8'), 'hex'), \
                        encode(bytes, 'hex')";
 
-/// The message that calls a function, as one text.
-pub(super) fn call_as_text(config: &Config, statement: &Statement) -> String {
+/// The message that calls a function, as one text. It has no effect unless the connection leads to this state of the
+/// data, if one is known.
+pub(super) fn call_as_text(config: &Config, state: Option<&str>, statement: &Statement) -> String {
     let (schema, limits) = (&config.schema, limits(config.session_timeout()));
     let commit = if config.flushes_joins { "; SET LOCAL lockkeeper.commit = 'sync'" } else { "" };
+    let check = state.map(|state| format!("; SELECT {schema}.reach_v1('{state}')")).unwrap_or_default();
     let arguments: Vec<_> = statement.arguments.iter().map(literal).collect();
     let function = statement.function;
     format!(
-        "{READ_COMMITTED}; {limits}{commit}; SELECT {COLUMNS_AS_TEXT} FROM {schema}.{function}_v1({})",
+        "{READ_COMMITTED}; {limits}{commit}{check}; SELECT {COLUMNS_AS_TEXT} FROM {schema}.{function}_v1({})",
         arguments.join(", ")
     )
 }
@@ -119,38 +124,30 @@ fn literal(argument: &Argument) -> String {
     }
 }
 
-pub(super) fn rows_of_texts(messages: &[SimpleQueryMessage]) -> Result<Vec<AnswerRow>, Failure> {
-    let found = messages.iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    found.map(|found| row_of_texts(|at| text_column(found, at))).collect()
+pub(super) fn rows_of_texts(found: &[TextRow]) -> Result<Vec<AnswerRow>, Failure> {
+    found.iter().map(|found| row_of_texts(|at| text_column(found, at))).collect()
 }
 
 /// The only row of an answer.
-pub(super) fn only_row(messages: &[SimpleQueryMessage]) -> Result<&SimpleQueryRow, Failure> {
-    let mut found = messages.iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    match (found.next(), found.next()) {
-        (Some(row), None) => Ok(row),
+pub(super) fn only_row(found: &[TextRow]) -> Result<&TextRow, Failure> {
+    match found {
+        [row] => Ok(row),
         _ => Err(Failure::unexpected()),
     }
 }
 
 /// Reads a column that may be NULL.
-pub(super) fn optional<T: FromStr>(found: &SimpleQueryRow, at: usize) -> Result<Option<T>, Failure> {
+pub(super) fn optional<T: FromStr>(found: &TextRow, at: usize) -> Result<Option<T>, Failure> {
     parsed(text_column(found, at)?)
 }
 
 /// Reads a column that may not.
-pub(super) fn value<T: FromStr>(found: &SimpleQueryRow, at: usize) -> Result<T, Failure> {
+pub(super) fn value<T: FromStr>(found: &TextRow, at: usize) -> Result<T, Failure> {
     optional(found, at)?.ok_or_else(Failure::unexpected)
 }
 
 /// Reads a column that says yes or no.
-pub(super) fn flag(found: &SimpleQueryRow, at: usize) -> Result<bool, Failure> {
+pub(super) fn flag(found: &TextRow, at: usize) -> Result<bool, Failure> {
     match text_column(found, at)? {
         Some("t") => Ok(true),
         Some("f") => Ok(false),
@@ -158,8 +155,8 @@ pub(super) fn flag(found: &SimpleQueryRow, at: usize) -> Result<bool, Failure> {
     }
 }
 
-fn text_column(found: &SimpleQueryRow, at: usize) -> Result<Option<&str>, Failure> {
-    found.try_get(at).map_err(|error| Failure::unexpected().caused_by(error))
+fn text_column(found: &TextRow, at: usize) -> Result<Option<&str>, Failure> {
+    found.get(at).map(Option::as_deref).ok_or_else(Failure::unexpected)
 }
 
 fn row_of_texts<'a>(column: impl Fn(usize) -> Result<Option<&'a str>, Failure>) -> Result<AnswerRow, Failure> {
@@ -206,12 +203,18 @@ pub(super) fn limits_ms(timeout: Duration) -> (u128, u128) {
     (statement.as_millis(), LOCK_WAIT_MAX.min(statement).as_millis())
 }
 
+/// For how long a connection of a pool is waited for: a beat that finds none in this time says so before it is given up
+/// itself, at a sixth.
+pub(super) fn free_within(config: &Config) -> Duration {
+    config.session_timeout() / 8
+}
+
 /// Asks for what takes no time, and asks again if a limit that a server or a role has by default ended it: that of
 /// 1 ms is over where the server's processor was busy with others, or a catalog was read for the first time.
-pub(super) async fn patiently(client: &Client, text: &str) -> Result<Vec<SimpleQueryMessage>, Failure> {
+pub(super) async fn patiently(pool: &dyn PostgresPool, config: &Config, text: &str) -> Result<Vec<TextRow>, Failure> {
     let mut left = ATTEMPTS_MAX;
     loop {
-        match client.simple_query(text).await.map_err(refusal::of_greeting) {
+        match pool.ask(text.to_owned(), free_within(config)).await.map_err(refusal::of_greeting) {
             Err(failure) if failure.kind == FailureKind::Busy && left > 0 => left -= 1,
             outcome => return outcome,
         }
@@ -234,9 +237,10 @@ mod tests {
             Argument::OptionalText(None),
         ];
         let config = Config::from_url(&"postgres://h1?schema=locks&session_timeout=6s".parse().unwrap()).unwrap();
-        let call = call_as_text(&config, &Statement::new("look", arguments));
+        let call = call_as_text(&config, Some("7"), &Statement::new("look", arguments));
         let expected = format!(
             "{READ_COMMITTED}; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 1000; \
+             SELECT locks.reach_v1('7'); \
              SELECT {COLUMNS_AS_TEXT} FROM locks.look_v1('00000000-0000-0000-0000-000000000001'::uuid, '-5'::bigint, \
              convert_from(decode('69742773205c', 'hex'), 'UTF8'), '{{00000000-0000-0000-0000-000000000002,\
              00000000-0000-0000-0000-000000000003}}'::uuid[], decode('00ff', 'hex'), true, NULL::text)"

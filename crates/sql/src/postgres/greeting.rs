@@ -1,11 +1,11 @@
 //! The greeting of a server, and whether locks can be had there. The judgement is pure.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
-use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::engine::{ServerGreeting, WakeMethod};
 use crate::postgres::call::{self, limits, patiently};
-use crate::postgres::{functions, grants, quoted, refusal};
+use crate::postgres::pool::{PostgresPool, TextRow};
+use crate::postgres::{functions, grants, quoted};
 use crate::schema::{Schema, look_alike, of_another, only_reads, unsupported};
 use crate::url::Config;
 
@@ -38,8 +38,8 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    async fn ask(client: &Client) -> Result<Self, Failure> {
-        let answer = patiently(client, WHO).await?;
+    async fn ask(pool: &dyn PostgresPool, config: &Config) -> Result<Self, Failure> {
+        let answer = patiently(pool, config, WHO).await?;
         let row = call::only_row(&answer)?;
         Ok(Self { process: call::value(row, 0)?, version: call::value(row, 1)? })
     }
@@ -97,7 +97,7 @@ impl PostgresFacts {
     /// Asks all at once, and gives the connection these settings if the process that answers is the one that was named.
     /// A pooled connection would leak them to other clients.
     pub(super) async fn greet(
-        client: &Client,
+        pool: &dyn PostgresPool,
         config: &Config,
         named: Option<i32>,
         settings: &[(&str, String)],
@@ -105,27 +105,21 @@ impl PostgresFacts {
         let setting = |(name, value): &(&str, String)| format!("set_config('{name}', '{value}', false)");
         let settings = settings.iter().map(setting).collect::<Vec<_>>().join(" || ");
         let settings = named.map(|named| format!("CASE WHEN pg_backend_pid() = {named} THEN {settings} END"));
-        match Self::ask_and(client, config, settings.as_deref().unwrap_or("NULL")).await {
+        match Self::ask_and(pool, config, settings.as_deref().unwrap_or("NULL")).await {
             Ok(found) => found.who.check().map(|()| found),
-            Err(failure) if failure.kind == FailureKind::Broken => Err(failure),
+            Err(failure) if matches!(failure.kind, FailureKind::Broken | FailureKind::Unavailable) => Err(failure),
             Err(failure) => {
                 // What is not PostgreSQL is refused by its name, and not for what it does not know.
-                ServerProcess::ask(client).await?.check()?;
+                ServerProcess::ask(pool, config).await?.check()?;
                 Err(failure)
             }
         }
     }
 
-    /// Asks in a transaction that has its limits. What fails there cannot be asked again.
-    pub(super) async fn ask(client: &Client, config: &Config) -> Result<Self, Failure> {
-        let answer = client.simple_query(&Self::question(config, "NULL")).await.map_err(refusal::of_greeting)?;
-        Self::read(&answer)
-    }
-
-    async fn ask_and(client: &Client, config: &Config, settings: &str) -> Result<Self, Failure> {
+    async fn ask_and(pool: &dyn PostgresPool, config: &Config, settings: &str) -> Result<Self, Failure> {
         // One message: behind a pooler the limits are those of its transaction alone.
         let text = format!("{}; {}", limits(config.session_timeout()), Self::question(config, settings));
-        Self::read(&patiently(client, &text).await?)
+        Self::read(&patiently(pool, config, &text).await?)
     }
 
     fn question(config: &Config, settings: &str) -> String {
@@ -136,7 +130,7 @@ impl PostgresFacts {
             .replace(":settings", settings)
     }
 
-    fn read(answer: &[SimpleQueryMessage]) -> Result<Self, Failure> {
+    fn read(answer: &[TextRow]) -> Result<Self, Failure> {
         let row = call::only_row(answer)?;
         Ok(Self {
             who: ServerProcess { process: call::value(row, 15)?, version: call::value(row, 16)? },

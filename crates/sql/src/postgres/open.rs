@@ -12,10 +12,12 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 use crate::engine::{Connected, Hint, Intent, WireEnd, unmade};
-use crate::postgres::call::limits_ms;
+use crate::postgres::call::{self, limits_ms};
 use crate::postgres::greeting::PostgresFacts;
-use crate::postgres::wire::{Driver, PostgresWire, PreparedStatements, Transactions, WireState};
-use crate::postgres::{grants, refusal, set_up, unasked};
+use crate::postgres::lent::LentWay;
+use crate::postgres::pool::{OneConnection, PostgresPool};
+use crate::postgres::wire::{Driver, PostgresWire, PreparedStatements, StatementWay, WireClosing, WireState};
+use crate::postgres::{functions, grants, refusal, set_up, unasked};
 use crate::schema::{Schema, incomplete};
 use crate::url::Config;
 
@@ -43,7 +45,7 @@ struct GreetedClient {
     /// The process of the server that the greeting named, if it did.
     process: Option<i32>,
     driver: Driver,
-    is_over: watch::Receiver<bool>,
+    end: watch::Sender<bool>,
     hints: mpsc::Receiver<Hint>,
 }
 
@@ -55,31 +57,55 @@ pub(crate) async fn connect(
     intent: Intent,
 ) -> Result<Connected, Failure> {
     let opened = begin_at(config, server).await?;
-    let client = &opened.client;
-    let named = opened.process;
-    let found = PostgresFacts::greet(client, config, named, &settings(config)).await?;
+    let (client, named) = (&opened.client, opened.process);
+    let pool = Arc::new(OneConnection(client.clone()));
+    let found = PostgresFacts::greet(&*pool, config, named, &settings(config)).await?;
     let is_pooled = found.who.is_behind_pooler(named);
-    found.check_server()?;
-    if ready_schema(config, client, &found, intent).await? == Schema::Missing {
+    let wakes = !is_pooled && !config.only_looks;
+    if readied(config, &*pool, &found, intent).await? == Schema::Missing {
         return Ok(unmade(format!("the schema `{}`", config.schema), found.greeting(false)));
     }
-    let transactions = if is_pooled { Transactions::lent() } else { Transactions::Single };
-    let prepared =
-        if is_pooled { PreparedStatements::default() } else { PreparedStatements::begin(client, &config.schema) };
-    let wakes = !is_pooled && !config.only_looks;
-    let shared = WireState {
+    let is_over = opened.end.subscribe();
+    let way = match is_pooled {
+        true => StatementWay::Lent(LentWay::over_one(pool, config.clone(), opened.end)),
+        false => {
+            let prepared = PreparedStatements::begin(client, &config.schema);
+            StatementWay::Own { client: opened.client, prepared }
+        }
+    };
+    let shared = WireState { meter: opened.meter, ..state(config, &found, way, clock) };
+    let wire = PostgresWire { shared: Arc::new(shared), wakes, closing: WireClosing::Socket(opened.driver), is_over };
+    Ok(Connected { wire: Arc::new(wire), greeting: found.greeting(wakes), hints: opened.hints })
+}
+
+/// Makes sure that locks can be had over a pool.
+pub(crate) async fn connect_over(
+    pool: &Arc<dyn PostgresPool>,
+    config: &Arc<Config>,
+    clock: &Arc<dyn Clock>,
+    intent: Intent,
+) -> Result<Connected, Failure> {
+    let found = PostgresFacts::greet(&**pool, config, None, &[]).await?;
+    if readied(config, &**pool, &found, intent).await? == Schema::Missing {
+        return Ok(unmade(format!("the schema `{}`", config.schema), found.greeting(false)));
+    }
+    let way = LentWay::over_any(pool.clone(), config.clone());
+    let (is_over, closing) = (way.end.subscribe(), WireClosing::Pool(WireEnd(way.end.clone())));
+    let shared = Arc::new(state(config, &found, StatementWay::Lent(way), clock));
+    let wire = PostgresWire { shared, wakes: false, closing, is_over };
+    Ok(Connected { wire: Arc::new(wire), greeting: found.greeting(false), hints: mpsc::channel(1).1 })
+}
+
+fn state(config: &Arc<Config>, found: &PostgresFacts, way: StatementWay, clock: &Arc<dyn Clock>) -> WireState {
+    WireState {
         config: config.clone(),
-        client: opened.client,
         grants: grants(&config.schema, &found.role),
-        transactions,
-        prepared,
+        way,
         line: Mutex::default(),
-        meter: opened.meter,
+        meter: Arc::default(),
         clock: clock.clone(),
         runtime: Handle::current(),
-    };
-    let wire = PostgresWire { shared: Arc::new(shared), wakes, driver: opened.driver, is_over: opened.is_over };
-    Ok(Connected { wire: Arc::new(wire), greeting: found.greeting(wakes), hints: opened.hints })
+    }
 }
 
 /// Opens a socket, with TLS if that is asked for, and says who we are.
@@ -130,12 +156,12 @@ async fn begin(config: &Config, socket: Socket) -> Result<GreetedClient, Failure
     let socket = socket.limited_to(ANSWER_BYTES_MAX).seen_by(unasked::process_reader(process.clone()));
     let meter = socket.meter();
     let connecting = access.connect_raw(socket, NoTls);
-    let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
-    let (is_over, over) = watch::channel(false);
+    let (client, connection) = connecting.await.map_err(|error| refusal::of_greeting(error.into()))?;
+    let end = watch::channel(false).0;
     let (hints, taken) = mpsc::channel(HINTS_MAX);
-    let driving = tokio::spawn(drive(connection, hints, meter.clone(), WireEnd(is_over)));
+    let driving = tokio::spawn(drive(connection, hints, meter.clone(), WireEnd(end.clone())));
     let (client, process, driver) = (Arc::new(client), process.get().copied(), Driver(driving.abort_handle()));
-    Ok(GreetedClient { client, meter, process, driver, is_over: over, hints: taken })
+    Ok(GreetedClient { client, meter, process, driver, end, hints: taken })
 }
 
 /// Reads and writes until the connection ends.
@@ -188,15 +214,17 @@ fn settings(config: &Config) -> [(&'static str, String); 10] {
     ]
 }
 
-/// Makes sure that our schema is there; makes it if that is meant. It is missing still only to a look.
-async fn ready_schema(
+/// Makes sure that a server can serve locks, and that our schema is there; makes it if that is meant. It is missing
+/// still only to a look.
+async fn readied(
     config: &Config,
-    client: &Client,
+    pool: &dyn PostgresPool,
     found: &PostgresFacts,
     intent: Intent,
 ) -> Result<Schema, Failure> {
+    found.check_server()?;
     if intent == Intent::SetUp {
-        return set_up_schema(config, client, intent).await.map(|()| Schema::Ready);
+        return set_up_schema(config, pool, intent).await.map(|()| Schema::Ready);
     }
     match found.check_schema(&config.schema)? {
         Schema::Ready => Ok(Schema::Ready),
@@ -204,44 +232,50 @@ async fn ready_schema(
             found.check_set_up(config)?;
             match intent {
                 Intent::Look => Ok(Schema::Missing),
-                _ => set_up_schema(config, client, intent).await.map(|()| Schema::Ready),
+                _ => set_up_schema(config, pool, intent).await.map(|()| Schema::Ready),
             }
         }
         Schema::Incomplete => {
-            let version = version(config, client).await;
-            Err(incomplete(&format!("the schema `{}`", config.schema), version.map(i64::from), None))
+            let version = version(config, pool).await;
+            Err(incomplete(&format!("the schema `{}`", config.schema), version, None))
         }
     }
 }
 
 /// Makes our schema, or brings it up to date, in one transaction that no other of its kind runs beside.
-async fn set_up_schema(config: &Config, client: &Client, intent: Intent) -> Result<(), Failure> {
-    let Err(failure) = try_set_up(config, client, intent).await else {
+async fn set_up_schema(config: &Config, pool: &dyn PostgresPool, intent: Intent) -> Result<(), Failure> {
+    let made = pool.ask(set_up_message(&config.schema, intent), call::free_within(config)).await;
+    let Err(failure) = made.map_err(refusal::of_greeting) else {
         return Ok(());
     };
-    // It ends the transaction, which has failed.
-    let _ = client.batch_execute("ROLLBACK").await;
     let message = format!("the schema `{}` could not be made: {failure}", config.schema);
     let hint = if failure.kind == FailureKind::Refused { "; its owner, or an administrator, can" } else { "" };
     Err(Failure::new(failure.kind, Effect::None, message).with_hint(hint))
 }
 
-async fn try_set_up(config: &Config, client: &Client, intent: Intent) -> Result<(), Failure> {
-    let (schema, most_ms) = (&config.schema, SET_UP_MAX.as_millis());
-    let lock = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {most_ms}; \
-         SET LOCAL lock_timeout = {most_ms}; SELECT pg_advisory_xact_lock(hashtextextended('lockkeeper {schema}', 0))"
-    );
-    client.batch_execute(&lock).await.map_err(refusal::of_greeting)?;
-    // Another client may have made it meanwhile. Making it again would lock its tables, and keep that client waiting.
-    let is_made = intent == Intent::Serve
-        && matches!(PostgresFacts::ask(client, config).await?.check_schema(schema), Ok(Schema::Ready));
-    let text = if is_made { String::new() } else { set_up(schema) };
-    client.batch_execute(&format!("{text}\nCOMMIT")).await.map_err(refusal::of_greeting)
+/// One message, which is one transaction. Another client may have made the schema while it waits for its turn: making
+/// it again would lock its tables, and keep that client waiting.
+fn set_up_message(schema: &str, intent: Intent) -> String {
+    let most_ms = SET_UP_MAX.as_millis();
+    let functions: Vec<_> = functions().map(|function| format!("'{function}_v1'")).collect();
+    let (least, names) = (functions.len(), functions.join(", "));
+    let is_made = match intent {
+        Intent::SetUp => "false".to_owned(),
+        _ => format!(
+            "(SELECT count(DISTINCT p.proname) >= {least} FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+             WHERE n.nspname = '{schema}' AND p.proname IN ({names}))"
+        ),
+    };
+    format!(
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {most_ms}; \
+         SET LOCAL lock_timeout = {most_ms}; SELECT pg_advisory_xact_lock(hashtextextended('lockkeeper {schema}', 0)); \
+         DO $set_up$ BEGIN IF NOT {is_made} THEN EXECUTE $schema$\n{}\n$schema$; END IF; END $set_up$",
+        set_up(schema)
+    )
 }
 
 /// Asks which version a schema has that lacks what we call.
-async fn version(config: &Config, client: &Client) -> Option<i32> {
-    let asked = client.query_typed(&format!("SELECT {}.version()", config.schema), &[]).await;
-    asked.ok()?.first()?.try_get(0).ok()
+async fn version(config: &Config, pool: &dyn PostgresPool) -> Option<i64> {
+    let asked = pool.ask(format!("SELECT {}.version()", config.schema), call::free_within(config)).await;
+    call::optional(call::only_row(&asked.ok()?).ok()?, 0).ok()?
 }

@@ -1,41 +1,46 @@
 //! The meaning of a server's refusal for a caller of locks, by its SQLSTATE.
 
 use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
-use tokio_postgres::Error;
-use tokio_postgres::error::{DbError, Severity};
+
+use crate::postgres::pool::PoolError;
 
 /// What our functions raise where transactions are not READ COMMITTED.
 const ISOLATION: &str = "LK001";
 
 /// Whether a statement was given up for another transaction's sake and may be asked again: it took no effect.
-pub(super) fn is_given_up(error: &Error) -> bool {
-    error.code().is_some_and(|code| matches!(code.code(), "40001" | "40P01"))
+pub(super) fn is_given_up(error: &PoolError) -> bool {
+    matches!(error, PoolError::Refused { code, .. } if matches!(code.as_str(), "40001" | "40P01"))
+}
+
+/// Whether it is not known what became of a statement. The last words of a connection may come after a commit.
+pub(super) fn is_unanswered(error: &PoolError) -> bool {
+    matches!(error, PoolError::Broken(_) | PoolError::Refused { is_last: true, .. })
 }
 
 /// Judges why a statement failed. `grants` are the statements that give the role its rights.
-pub(super) fn of_statement(error: Error, grants: &str) -> Failure {
-    let Some(said) = error.as_db_error() else {
-        return of_transport(error, Effect::Unknown);
+pub(super) fn of_statement(error: PoolError, grants: &str) -> Failure {
+    let (code, message, is_last) = match error {
+        PoolError::Refused { code, message, is_last } => (code, message, is_last),
+        error => return of_transport(error, Effect::Unknown),
     };
-    let code = said.code().code();
-    // The last words of a connection may come after a commit.
-    let effect = if is_last(said) || code == "40003" { Effect::Unknown } else { Effect::None };
-    let kind = if is_last(said) { FailureKind::Broken } else { kind_of(code) };
+    let effect = if is_last || code == "40003" { Effect::Unknown } else { Effect::None };
+    let kind = if is_last { FailureKind::Broken } else { kind_of(&code) };
     let hint = match kind {
         FailureKind::Refused => format!("; an administrator gives this role its rights by: {grants}"),
         FailureKind::Busy => "; if that goes on, another transaction holds rows of our tables".to_owned(),
         FailureKind::Unsupported => "; `lockkeeper setup` brings the schema up to date".to_owned(),
         _ => String::new(),
     };
-    Failure::new(kind, effect, told(said)).with_hint(&hint)
+    Failure::new(kind, effect, told(&code, &message)).with_hint(&hint)
 }
 
 /// Judges why there was no greeting.
-pub(super) fn of_greeting(error: Error) -> Failure {
-    let Some(said) = error.as_db_error() else {
-        return of_transport(error, Effect::None);
+pub(super) fn of_greeting(error: PoolError) -> Failure {
+    let (code, message) = match error {
+        PoolError::Refused { code, message, .. } => (code, message),
+        error => return of_transport(error, Effect::None),
     };
-    let kind = match said.code().code() {
+    let kind = match code.as_str() {
         // No entry of pg_hba.conf, an unknown user, a wrong password.
         code if code.starts_with("28") => FailureKind::Refused,
         // The database is not there.
@@ -45,18 +50,23 @@ pub(super) fn of_greeting(error: Error) -> Failure {
         code => kind_of(code),
     };
     // It says so only where another entry could have let us in.
-    let hint =
-        if said.message().contains("no encryption") { "; with TLS the URL begins with `postgres+tls:`" } else { "" };
-    Failure::new(kind, Effect::None, told(said)).with_hint(hint)
+    let hint = if message.contains("no encryption") { "; with TLS the URL begins with `postgres+tls:`" } else { "" };
+    Failure::new(kind, Effect::None, told(&code, &message)).with_hint(hint)
 }
 
-/// Judges the failures of this end: the connection has ended, or what came over it is no answer.
-fn of_transport(error: Error, effect: Effect) -> Failure {
-    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+/// Judges the failures of this end: there is no connection, it has ended, or what came over it is no answer.
+fn of_transport(error: PoolError, effect: Effect) -> Failure {
+    let error = match error {
+        PoolError::NoConnection(error) => return Failure::unreachable("the pool gave no connection", error),
+        PoolError::Broken(error) => error,
+        PoolError::Refused { .. } => unreachable!("the server has answered"),
+    };
+    let is_of_driver = error.is::<tokio_postgres::Error>();
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     let is_garbage = |source: &std::io::Error| {
         matches!(source.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData)
     };
-    let text = error.to_string();
+    let text = if is_of_driver { error.to_string() } else { String::new() };
     if source.is_some_and(is_garbage) || text.starts_with("unexpected message") || text.starts_with("error parsing") {
         return Failure::new(FailureKind::Protocol, effect, "the server does not speak as PostgreSQL does")
             .caused_by(error);
@@ -95,15 +105,10 @@ fn kind_of(code: &str) -> FailureKind {
     }
 }
 
-/// Whether the connection ends with it.
-fn is_last(said: &DbError) -> bool {
-    matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
-}
-
 /// `canceling statement due to lock timeout (SQLSTATE 55P03)`, in one line.
-fn told(said: &DbError) -> String {
-    let message = said.message().lines().next().unwrap_or_default();
-    format!("{message} (SQLSTATE {})", said.code().code())
+fn told(code: &str, message: &str) -> String {
+    let message = message.lines().next().unwrap_or_default();
+    format!("{message} (SQLSTATE {code})")
 }
 
 #[cfg(test)]

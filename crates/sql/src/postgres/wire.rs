@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
@@ -12,12 +11,14 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error};
 
-use crate::engine::{ATTEMPTS_MAX, AnswerSender, Wire, pause};
-use crate::postgres::call::{self, Parameter};
+use crate::engine::{ATTEMPTS_MAX, AnswerSender, Wire, WireEnd, pause};
+use crate::postgres::call::{self, AnswerAttempt, Parameter};
+use crate::postgres::lent::LentWay;
 use crate::postgres::line::{AskedStatement, QueueStep, StatementQueue};
+use crate::postgres::pool::PoolError;
 use crate::postgres::refusal;
 use crate::statement::{AnswerRow, Argument, SessionNumber, Statement, of_one, unwanted, word};
 use crate::url::Config;
@@ -26,24 +27,12 @@ use crate::url::Config;
 /// writers that notify come to 65 commits a second.
 pub(crate) const LISTENERS_MAX: i64 = 128;
 
-/// In which transactions statements are executed.
-pub(super) enum Transactions {
-    /// Each is one by itself, sent while the one before is under way.
-    Single,
-    /// Each is one message by itself, with the isolation and the limits that it needs: behind a pooler, whose
-    /// connections have other settings each time. One is sent after the other is answered: else a pooler that lends a
-    /// server for a transaction may give an answer to another client, as it may if a transaction is several messages
-    /// (PgBouncer, issue 759).
-    Lent {
-        /// Whose turn it is, in the order of the calls.
-        turns: Arc<tokio::sync::Mutex<()>>,
-    },
-}
-
-impl Transactions {
-    pub(super) fn lent() -> Self {
-        Self::Lent { turns: Arc::default() }
-    }
+/// The way of statements to the server.
+pub(super) enum StatementWay {
+    /// A connection that is ours alone: each is one transaction by itself, sent while the one before is under way.
+    Own { client: Arc<Client>, prepared: PreparedStatements },
+    /// Connections that are lent for one message.
+    Lent(LentWay),
 }
 
 /// The statements that the server has parsed and planned before, once it has. Until then, and without them, each is
@@ -109,23 +98,29 @@ const OFTEN: &[(&str, &[Type])] = &[
     ("rest", &[Type::UUID, Type::TEXT, Type::INT8, Type::INT8, Type::INT8, Type::INT8]),
 ];
 
-/// A connection to one server. Dropping it closes it.
+/// A connection to one server, or a pool of them. Dropping it ends its use.
 pub(super) struct PostgresWire {
     pub(super) shared: Arc<WireState>,
     /// Whether the server can tell a session.
     pub(super) wakes: bool,
-    pub(super) driver: Driver,
+    pub(super) closing: WireClosing,
     pub(super) is_over: watch::Receiver<bool>,
+}
+
+/// What ends with a connection's use.
+pub(super) enum WireClosing {
+    /// The task with its socket.
+    Socket(Driver),
+    /// The statements over a pool, which goes on.
+    Pool(WireEnd),
 }
 
 /// What a statement needs until it is answered.
 pub(super) struct WireState {
     pub(super) config: Arc<Config>,
-    pub(super) client: Arc<Client>,
     /// The statements that give our role its rights.
     pub(super) grants: String,
-    pub(super) transactions: Transactions,
-    pub(super) prepared: PreparedStatements,
+    pub(super) way: StatementWay,
     pub(super) line: Mutex<StatementQueue<AnswerSender>>,
     pub(super) meter: Arc<AnswerMeter>,
     pub(super) clock: Arc<dyn Clock>,
@@ -133,41 +128,18 @@ pub(super) struct WireState {
     pub(super) runtime: Handle,
 }
 
-/// What one attempt is answered.
-type AnswerAttempt = Asking<Result<Result<Vec<AnswerRow>, Failure>, Error>>;
-
 impl WireState {
     /// Sends a statement, behind all that were sent before.
     fn send(&self, statement: &Statement) -> AnswerAttempt {
-        let (client, runtime) = (self.client.clone(), self.runtime.clone());
-        match &self.transactions {
-            Transactions::Single => {
-                let prepared = self.prepared.get(statement.function);
+        let runtime = self.runtime.clone();
+        match &self.way {
+            StatementWay::Own { client, prepared } => {
+                let prepared = prepared.get(statement.function);
                 let text = call::call(&self.config.schema, statement.function, statement.arguments.len());
                 let parameters: Vec<_> = statement.arguments.iter().map(call::parameter).collect();
-                Asking::begin(execute(client, prepared, text, parameters), runtime)
+                Asking::begin(execute(client.clone(), prepared, text, parameters), runtime)
             }
-            Transactions::Lent { turns } => {
-                let text = call::call_as_text(&self.config, statement);
-                // In the line now; and it goes on whether or not its caller waits, since others wait behind it.
-                let mut turn = Box::pin(turns.clone().lock_owned());
-                let first = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-                let asking = runtime.spawn(async move {
-                    let _turn = match first {
-                        Poll::Ready(turn) => turn,
-                        Poll::Pending => turn.await,
-                    };
-                    client.simple_query(&text).await.map(|answer| call::rows_of_texts(&answer))
-                });
-                let answered = async move {
-                    match asking.await {
-                        Ok(answer) => answer,
-                        // The runtime has ended, and with it all that could be answered.
-                        Err(_) => std::future::pending().await,
-                    }
-                };
-                Asking::begin(answered, runtime)
-            }
+            StatementWay::Lent(way) => way.send(statement, runtime),
         }
     }
 
@@ -281,7 +253,7 @@ async fn execute(
     prepared: Option<tokio_postgres::Statement>,
     text: String,
     parameters: Vec<Parameter>,
-) -> Result<Result<Vec<AnswerRow>, Failure>, Error> {
+) -> Result<Result<Vec<AnswerRow>, Failure>, PoolError> {
     let values = parameters.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync));
     let found = match prepared {
         Some(statement) => client.query(&statement, &values.collect::<Vec<_>>()).await,
@@ -290,7 +262,7 @@ async fn execute(
             client.query_typed(&text, &values.zip(types).collect::<Vec<_>>()).await
         }
     };
-    found.map(|found| call::rows(&found))
+    Ok(call::rows(&found?))
 }
 
 impl Wire for PostgresWire {
@@ -336,7 +308,12 @@ impl Wire for PostgresWire {
     }
 
     fn shut(&self) {
-        self.driver.0.abort();
+        match &self.closing {
+            WireClosing::Socket(driver) => driver.0.abort(),
+            WireClosing::Pool(end) => {
+                end.0.send_replace(true);
+            }
+        }
     }
 }
 

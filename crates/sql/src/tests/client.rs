@@ -21,14 +21,23 @@ pub(super) struct Client {
 impl Client {
     /// Connects and opens a session with this number.
     pub(super) async fn open(url: &str, session: u128) -> Self {
-        let client = Self::connect(url, session).await;
+        Self::begin(connect(url).await.expect("a connection"), session).await
+    }
+
+    /// Opens a session with this number over a connection.
+    pub(super) async fn begin(connected: Connected, session: u128) -> Self {
+        let client = Self::of(connected, session);
         client.ok("greet", vec![Argument::OptionalText(Some(client.greeting.instance.clone()))]).await;
         client.ok("open", open(session, 10_000)).await;
         client
     }
 
     pub(super) async fn connect(url: &str, session: u128) -> Self {
-        let Connected { wire, greeting, hints } = connect(url).await.expect("a connection");
+        Self::of(connect(url).await.expect("a connection"), session)
+    }
+
+    fn of(connected: Connected, session: u128) -> Self {
+        let Connected { wire, greeting, hints } = connected;
         Self { wire, greeting, hints, session: SessionNumber(session) }
     }
 

@@ -14,6 +14,7 @@ mod losses;
 mod operator;
 mod places;
 mod poolers;
+mod pools;
 mod refusals;
 mod server;
 mod sessions;

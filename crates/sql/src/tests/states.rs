@@ -6,6 +6,7 @@ use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_session::FailureKind;
 
 use super::client::{Client, look, open, text, tickets};
+use super::pools;
 use super::server::{Kind, Need, Server, can_run, each, each_with, server_with};
 use crate::statement::{AnswerRow, Argument, RowKind};
 
@@ -56,13 +57,13 @@ impl Server {
         wait_ms
     }
 
-    /// Leaves out what keeps statements from granting locks in a state that is not settled.
+    /// Leaves out what keeps statements from granting locks in a state that is not settled, or is another one.
     pub(super) async fn plant_grants(&self) {
         let there_is = format!("EXISTS (SELECT FROM lockkeeper.state s WHERE {SETTLED_ROW})");
         let (refusals, joins) = (format!("IF NOT {there_is} THEN\n    RAISE"), format!("WHERE {SETTLED_ROW} AND o.id"));
         let run = "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) \
                    THEN\n    SIGNAL";
-        let postgres = [(&*refusals, "IF false THEN\n    RAISE"), (&*joins, "WHERE o.id")];
+        let postgres = [(&*refusals, "IF false THEN\n    RAISE"), (&*joins, "WHERE o.id"), pools::CHECK];
         let mariadb = [(run, "IF false THEN\n    SIGNAL"), ("v_epoch IS NULL OR NOT v_is_settled", "v_epoch IS NULL")];
         self.plant(self.either(&postgres[..], &mariadb[..])).await;
     }
@@ -210,7 +211,8 @@ async fn is_granted_unseen(server: &mut Server, pooler: Option<&PgBouncer>, sess
         let unseen = if pooler.is_none() { Some(Client::connect(&url, session).await) } else { None };
         let asked = unseen.as_ref().unwrap_or(&client);
         if let Err(failure) = soon(function, asked.call(function, arguments)).await {
-            assert!(failure.kind == FailureKind::Broken && failure.to_string().contains("grants no lock"), "{failure}");
+            let why = if pooler.is_some() { "to another state of its data" } else { "grants no lock" };
+            assert!(failure.kind == FailureKind::Broken && failure.to_string().contains(why), "{failure}");
             refused += 1;
         }
     }

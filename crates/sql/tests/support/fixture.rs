@@ -33,6 +33,15 @@ fn backend(url: &str) -> Result<SqlBackend> {
     SqlBackend::with(Config::from_url(&url.parse()?)?, Arc::new(SystemClock))
 }
 
+/// Opens a client of this kind by connections of its own, or by a pool of the program's.
+fn backend_of(kind: Kind, server: SocketAddr, settings: &str) -> Result<SqlBackend> {
+    let url = kind.url(server, settings);
+    match kind {
+        Kind::Pool(open) => SqlBackend::on_pool(open(server), &url.parse()?),
+        _ => backend(&url),
+    }
+}
+
 impl SqlFixture {
     pub(crate) fn new(kind: Kind, server: Lent<Server>) -> Self {
         let address = server.address();
@@ -65,7 +74,7 @@ impl Fixture for SqlFixture {
         Box::pin(async move {
             let open = |servers: &[SocketAddr]| {
                 let settings = format!("session_timeout={}s", fixture.clients.session_timeout().as_secs());
-                let backend = Arc::new(backend(&fixture.kind.url(servers[0], &settings))?);
+                let backend = Arc::new(backend_of(fixture.kind, servers[0], &settings)?);
                 let testing = backend.testing();
                 Ok((backend, testing))
             };
@@ -174,7 +183,14 @@ impl suite::Client for SqlClient {
         match fault {
             Fault::ExpireSession => return Box::pin(self.clone().expire()),
             Fault::Cut => self.way.cut(),
-            Fault::Heal => self.way.heal(),
+            Fault::Heal => {
+                self.way.heal();
+                // A pool has other connections at once, and a session over it would notice nothing.
+                if matches!(self.fixture.kind, Kind::Pool(_)) {
+                    self.way.testing.lose_reply("beat");
+                    self.way.testing.urge();
+                }
+            }
             Fault::Pause => return on_one_thread(&self.fixture.server, async |mut server| server.database.pause()),
             Fault::Resume => return on_one_thread(&self.fixture.server, async |mut server| server.database.resume()),
             Fault::LoseReply(operation) => self.way.testing.lose_reply(function(operation)),

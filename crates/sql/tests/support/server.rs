@@ -1,19 +1,27 @@
 //! The real server of one case, of either kind, and what an operator does with it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
 use lockkeeper_faults::{Result, mariadb, postgres, wait};
+use lockkeeper_sql::PostgresPool;
 
 use super::database::{Server as Database, either};
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Opens a pool of connections to a server.
+pub(crate) type OpenPool = fn(SocketAddr) -> Arc<dyn PostgresPool>;
+
+#[allow(dead_code, reason = "each binary has servers of one kind")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Postgres,
     /// PostgreSQL behind PgBouncer, which lends a connection for each transaction.
     PgBouncer,
+    /// PostgreSQL, and a pool of the program's for each client.
+    Pool(OpenPool),
     Mariadb,
 }
 
@@ -29,13 +37,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(kind: Kind) -> Result<Self> {
-        if kind == Kind::Mariadb {
+        if matches!(kind, Kind::Mariadb) {
             return Ok(Self { database: Database::Mariadb(mariadb::Server::standalone().await?), pooler: None });
         }
         let server = postgres::Server::standalone().await?;
         let pooler = match kind {
             Kind::PgBouncer => Some(PgBouncer::start(&server, Lending::Transaction, POOLED).await?),
-            Kind::Postgres | Kind::Mariadb => None,
+            _ => None,
         };
         Ok(Self { database: Database::Postgres(server), pooler })
     }
@@ -76,15 +84,15 @@ impl Kind {
     /// The superuser's way to it through a proxy.
     pub(crate) fn url(self, address: SocketAddr, settings: &str) -> String {
         match self {
-            Self::Postgres | Self::PgBouncer => format!("postgres://postgres@{address}/postgres?{settings}"),
             Self::Mariadb => format!("mariadb://root@{address}/?{settings}"),
+            _ => format!("postgres://postgres@{address}/postgres?{settings}"),
         }
     }
 
     /// Whether tests can start such servers here, and else a line for those who read of the skip.
     pub(crate) fn availability(self) -> lockkeeper_faults::Availability {
         match self {
-            Self::Postgres => postgres::availability(),
+            Self::Postgres | Self::Pool(_) => postgres::availability(),
             Self::PgBouncer => postgres::availability().and(lockkeeper_faults::pgbouncer::availability),
             Self::Mariadb => mariadb::availability(),
         }
@@ -93,16 +101,16 @@ impl Kind {
     /// A number of 16 bytes, as this database's SQL has it.
     pub(crate) fn id(self, digits: &str) -> String {
         match self {
-            Self::Postgres | Self::PgBouncer => format!("'{digits}'::uuid"),
             Self::Mariadb => format!("UNHEX('{digits}')"),
+            _ => format!("'{digits}'::uuid"),
         }
     }
 
     /// The digits of a column with such a number.
     pub(crate) fn digits(self, column: &str) -> String {
         match self {
-            Self::Postgres | Self::PgBouncer => format!("replace({column}::text, '-', '')"),
             Self::Mariadb => format!("LOWER(HEX({column}))"),
+            _ => format!("replace({column}::text, '-', '')"),
         }
     }
 
@@ -110,9 +118,9 @@ impl Kind {
     pub(crate) fn ending_session(self, session: &str) -> String {
         let id = self.id(session);
         match self {
-            Self::Postgres | Self::PgBouncer => format!("DELETE FROM lockkeeper.session WHERE id = {id}"),
             // Nothing there is deleted by another deletion.
             Self::Mariadb => format!("CALL lockkeeper.close_v1({id})"),
+            _ => format!("DELETE FROM lockkeeper.session WHERE id = {id}"),
         }
     }
 
@@ -120,8 +128,8 @@ impl Kind {
     pub(crate) fn limiting(self, timeout: Duration) -> String {
         let timeout_ms = timeout.as_millis();
         match self {
-            Self::Postgres | Self::PgBouncer => format!("SELECT text FROM lockkeeper.limit_v1({timeout_ms}, false)"),
             Self::Mariadb => format!("CALL lockkeeper.limit_v1({timeout_ms}, FALSE)"),
+            _ => format!("SELECT text FROM lockkeeper.limit_v1({timeout_ms}, false)"),
         }
     }
 

@@ -18,20 +18,15 @@ use lockkeeper_faults::long;
 use lockkeeper_trials::fixture::{CASES_AT_ONCE, failed};
 
 use self::fixture::SqlFixture;
-use self::server::{Kind, Server};
+pub(crate) use self::server::Kind;
+use self::server::Server;
 
 /// Those that no case has.
 static SERVERS: Servers<Server> = Servers::new();
 
-/// Runs it on the servers after which this test binary is named: all cases, or those with this in their names.
-pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
+/// Runs it on servers of this kind: all cases, or those with this in their names.
+pub(crate) fn run(binary: &str, kind: Kind, only: Option<&str>) -> ExitCode {
     static KIND: OnceLock<Kind> = OnceLock::new();
-    let kind = match binary {
-        "conformance_postgres" => Kind::Postgres,
-        "conformance_pgbouncer" => Kind::PgBouncer,
-        "conformance_mariadb" => Kind::Mariadb,
-        other => panic!("no servers for {other}"),
-    };
     if !kind.availability().or_skip(binary) {
         return ExitCode::SUCCESS;
     }

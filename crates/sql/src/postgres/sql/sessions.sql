@@ -40,6 +40,20 @@ BEGIN
 END $$;
 DROP FUNCTION IF EXISTS {schema}.hello_v1(text);
 
+-- Makes sure that a connection which is lent leads to this state of the data, and to no transaction that its lender has
+-- open: that one may be undone, or committed late. Answers no row.
+CREATE OR REPLACE FUNCTION {schema}.reach_v1(p_state text) RETURNS SETOF boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER {settings} AS $$
+BEGIN
+  IF transaction_timestamp() <> statement_timestamp() THEN
+    RAISE EXCEPTION 'locks need a connection that is in no transaction' USING ERRCODE = 'LK001';
+  END IF;
+  IF NOT EXISTS (SELECT FROM {schema}.state s WHERE s.id = p_state::uuid AND {is_present}) THEN
+    RAISE EXCEPTION 'the connection leads to another server, or to another state of its data, than the one before'
+      USING ERRCODE = '08006';
+  END IF;
+END $$;
+
 -- Says that every session of the former state has stopped believing in its locks.
 CREATE OR REPLACE FUNCTION {schema}.settle_v1(p_state text) RETURNS {answer} AS $$
 #variable_conflict use_column
