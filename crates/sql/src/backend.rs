@@ -31,6 +31,19 @@ const MYSQL: Capabilities =
         .followed(lockkeeper_core::Following::Looks)
         .on_condition(MYSQL_CONDITIONS);
 
+/// A server that only speaks as one of these does, and has passed a trial.
+const fn unverified(backend: &'static str) -> Capabilities {
+    Capabilities::new(backend, Exclusion::BestEffort, Fencing::Service, StoppedHolder::Expires, Removal::Noticed)
+        .followed(lockkeeper_core::Following::Looks)
+        .on_condition(&[
+            "the server is none that locks were tested on (`server=unverified`): it has what they need as far as a \
+             trial of two connections shows, which knows nothing of crashes and failovers",
+        ])
+}
+
+const UNVERIFIED_POSTGRES: Capabilities = unverified("postgres");
+const UNVERIFIED_MYSQL: Capabilities = unverified("mysql");
+
 /// What the exclusion rests on.
 const POSTGRES_CONDITIONS: &[&str] = &[
     "a primary that was replaced answers no client any more: a standby is promoted only when the old primary is dead",
@@ -155,9 +168,11 @@ impl Backend for SqlBackend {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        match self.site.config.dialect {
-            Dialect::Postgres => &POSTGRES,
-            Dialect::Mysql => &MYSQL,
+        match (self.site.config.dialect, self.site.config.is_unverified) {
+            (Dialect::Postgres, false) => &POSTGRES,
+            (Dialect::Mysql, false) => &MYSQL,
+            (Dialect::Postgres, true) => &UNVERIFIED_POSTGRES,
+            (Dialect::Mysql, true) => &UNVERIFIED_MYSQL,
         }
     }
 

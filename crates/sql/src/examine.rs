@@ -7,13 +7,16 @@ mod judge;
 
 use std::time::Duration;
 
-use lockkeeper_core::Finding;
-use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, judge_round_trip, median_round_trip};
+use lockkeeper_core::{Finding, Severity};
+use lockkeeper_session::{
+    Clocks, FOR_TOKENS, Failure, FailureKind, Lookable as _, judge_round_trip, median_round_trip,
+};
 
 use crate::examine::judge::{Examined, ServerReport};
 use crate::look::GreetedWire;
 use crate::site::SqlSite;
 use crate::statement::{Argument, Statement, word};
+use crate::trial;
 
 /// After what part of a request's time no further one is begun: the examination has to be answered within that time.
 const MEASURING_DIVISOR: u32 = 4;
@@ -34,14 +37,33 @@ pub(crate) async fn examine(site: &SqlSite, lookout: &GreetedWire) -> Result<Vec
     let rows = lookout.wire.ask(Statement::new("examine", Vec::new())).await?;
     let after = clock.unix_time();
     let report = ServerReport::of(&rows)?;
+    let trial_ends = clock.now().saturating_add(config.operation_timeout / MEASURING_DIVISOR);
+    let tried = trial::pass(site, lookout.server(), trial_ends).await;
     let server = report.number("clock_us").map(Duration::from_micros);
-    Ok(judge_all(&Examined {
+    let mut findings = judge_all(&Examined {
         config,
         wake_method: lookout.wake_method,
         clocks: server.map(|server| Clocks { server, before, after }),
         median,
         report: &report,
-    }))
+    });
+    findings.extend(judge_trial(config.is_unverified, tried)?);
+    Ok(findings)
+}
+
+/// A server that is none of those that locks were tested on.
+fn judge_trial(is_unverified: bool, tried: Result<(), Failure>) -> Result<Option<Finding>, Failure> {
+    match tried {
+        Ok(()) => {
+            Ok(is_unverified
+                .then(|| Finding::note("the server is used unverified, and has what locks need in a trial")))
+        }
+        Err(failure) if failure.kind == FailureKind::Unsupported => {
+            let cure = "use a server that locks were tested on";
+            Ok(Some(Finding::new(Severity::Error, failure.to_string(), cure)))
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 fn judge_all(seen: &Examined<'_>) -> Vec<Finding> {

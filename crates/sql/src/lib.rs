@@ -36,6 +36,7 @@
 //! - **Flushing.** PostgreSQL flushes a join behind its grant. A row that is not logged tells each statement that the
 //!   server lost nothing since (`start` in `sql/schema.sql`); and a join whose token is not below a ceiling, which is
 //!   flushed and ahead of the clock (`sql/part/raise_ceiling.sql`), is flushed first, so that no token comes twice.
+//! - **Trial** (`trial.rs`): a look-alike that the URL says to be unverified is tried when the first session is opened.
 //! - **Examination** (`examine`): the function `examine` answers facts, each a name and a value, with the rights of the
 //!   schema's owner; `judge` reads them, and knows the rules.
 
@@ -64,6 +65,7 @@ mod statement;
 #[cfg(all(test, feature = "deadpool-postgres", feature = "mysql", feature = "postgres", feature = "tls"))]
 mod tests;
 mod timing;
+mod trial;
 mod url;
 
 pub use backend::SqlBackend;

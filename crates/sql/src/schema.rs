@@ -86,7 +86,10 @@ pub(crate) fn only_reads(message: &str) -> Failure {
 
 /// Refuses a server that speaks a kind's protocol, and does not lock rows as that kind does or was not tested.
 pub(crate) fn look_alike(name: &str, kind: &str) -> Failure {
-    unsupported(format!("this is {name}, and locks here need {kind} itself"))
+    unsupported(format!(
+        "this is {name}, and locks here need {kind} itself; with `server=unverified` in the URL it is tried, and locks \
+         on it are best effort"
+    ))
 }
 
 /// Says that a place for our tables, such as `the schema `lk``, is used for others.

@@ -1,6 +1,6 @@
 //! The database of a URL: how its servers are connected to, and what its sessions share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, Result};
@@ -18,6 +18,8 @@ pub(crate) struct SqlSite {
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) testing: ClientTesting,
+    /// Set once an unverified server has passed its trial.
+    pub(crate) is_tried: Arc<OnceLock<()>>,
 }
 
 impl SqlSite {
@@ -32,7 +34,7 @@ impl SqlSite {
         }
         let config = Arc::new(config);
         let engine = Arc::new(Servers { config: config.clone(), clock: clock.clone() });
-        Ok(Self { engine, config, clock, testing: ClientTesting::default() })
+        Ok(Self { engine, config, clock, testing: ClientTesting::default(), is_tried: Arc::default() })
     }
 
     /// A database that this pool leads to.
@@ -40,7 +42,7 @@ impl SqlSite {
     pub(crate) fn on_pool(pool: Arc<dyn PostgresPool>, config: Config, clock: Arc<dyn Clock>) -> Self {
         let config = Arc::new(config);
         let engine = Arc::new(PooledServer { pool, config: config.clone(), clock: clock.clone() });
-        Self { engine, config, clock, testing: ClientTesting::default() }
+        Self { engine, config, clock, testing: ClientTesting::default(), is_tried: Arc::default() }
     }
 
     /// Connects to the first server that serves. Each is tried once.

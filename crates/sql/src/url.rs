@@ -64,6 +64,8 @@ pub struct Config {
     pub(crate) only_looks: bool,
     /// Whether a Galera node is used as the only one of its cluster.
     pub(crate) is_only_node: bool,
+    /// Whether a server is used that only speaks as PostgreSQL or MySQL does, if a trial finds what locks need.
+    pub(crate) is_unverified: bool,
     /// Whether a place is on the disk before it is taken, also where the server tells that it may have lost some.
     pub(crate) flushes_joins: bool,
     /// What is needed to speak TLS with the servers, if they must.
@@ -101,6 +103,8 @@ pub const SETTINGS: &Settings = &Settings {
             .text("`look`: waiters only look, also where the server could tell them"),
         Setting::new("galera", Kind::Word(&["one-node"]), Means("a node of Galera is refused"))
             .text("`one-node`: this node of a Galera cluster is the only one that clients of locks reach"),
+        Setting::new("server", Kind::Word(&["unverified"]), Means("look-alikes of PostgreSQL and MySQL are refused"))
+            .text("`unverified`: one is used that has what locks need in a trial; its locks are best effort"),
         Setting::new("commit", Kind::Word(&["sync"]), Means("PostgreSQL flushes a place soon after it is taken"))
             .text("`sync`: a place is flushed before it is taken; else a crash may lose it, and locks rest behind one"),
         Setting::SSLMODE,
@@ -164,6 +168,7 @@ impl Config {
             sets_up: given.text("setup") == "auto",
             only_looks: given.text("wake") == "look",
             is_only_node: is_only_node(url, &given, dialect)?,
+            is_unverified: given.text("server") == "unverified",
             flushes_joins: given.text("commit") == "sync",
             #[cfg(feature = "tls")]
             tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::TlsSettings::from_url(url)?.read()).transpose()?,

@@ -99,11 +99,10 @@ impl MysqlFacts {
         const KIND: &str = "MariaDB or MySQL";
         let version = self.variable("version");
         let words = format!("{version} {}", self.variable("version_comment")).to_lowercase();
-        if let Some((_, name)) = OTHERS.iter().find(|(mark, _)| words.contains(mark)) {
+        let other = OTHERS.iter().find(|(mark, _)| words.contains(mark)).map(|(_, name)| *name);
+        let aurora = (!self.variable("aurora_version").is_empty()).then_some("Aurora");
+        if let Some(name) = other.or(aurora).filter(|_| !config.is_unverified) {
             return Err(look_alike(name, KIND));
-        }
-        if !self.variable("aurora_version").is_empty() {
-            return Err(look_alike("Aurora", KIND));
         }
         let (name, least) = if self.is_mariadb() { ("MariaDB", MARIADB_MIN) } else { ("MySQL", MYSQL_MIN) };
         if release(version).is_none_or(|release| release < least) {

@@ -50,7 +50,7 @@ impl ServerProcess {
     }
 
     /// Refuses what speaks PostgreSQL's language, and does not lock rows as PostgreSQL does or was not tried.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self, config: &Config) -> Result<(), Failure> {
         const OTHERS: [(&str, &str); 9] = [
             ("CockroachDB", "CockroachDB"),
             ("-YB-", "YugabyteDB"),
@@ -64,6 +64,7 @@ impl ServerProcess {
         ];
         let found = OTHERS.iter().find(|(mark, _)| self.version.contains(mark));
         let name = match found {
+            _ if config.is_unverified => return Ok(()),
             Some((_, name)) => (*name).to_owned(),
             None if self.version.starts_with("PostgreSQL ") => return Ok(()),
             None => self.version.chars().take(60).collect(),
@@ -106,11 +107,11 @@ impl PostgresFacts {
         let settings = settings.iter().map(setting).collect::<Vec<_>>().join(" || ");
         let settings = named.map(|named| format!("CASE WHEN pg_backend_pid() = {named} THEN {settings} END"));
         match Self::ask_and(pool, config, settings.as_deref().unwrap_or("NULL")).await {
-            Ok(found) => found.who.check().map(|()| found),
+            Ok(found) => found.who.check(config).map(|()| found),
             Err(failure) if matches!(failure.kind, FailureKind::Broken | FailureKind::Unavailable) => Err(failure),
             Err(failure) => {
                 // What is not PostgreSQL is refused by its name, and not for what it does not know.
-                ServerProcess::ask(pool, config).await?.check()?;
+                ServerProcess::ask(pool, config).await?.check(config)?;
                 Err(failure)
             }
         }
@@ -153,8 +154,8 @@ impl PostgresFacts {
     }
 
     /// Refuses a server that can serve no locks.
-    pub(super) fn check_server(&self) -> Result<(), Failure> {
-        if self.is_aurora {
+    pub(super) fn check_server(&self, config: &Config) -> Result<(), Failure> {
+        if self.is_aurora && !config.is_unverified {
             return Err(look_alike("Aurora", "PostgreSQL"));
         }
         if self.release < RELEASE_MIN {
@@ -254,20 +255,28 @@ mod tests {
         }
     }
 
+    fn config(settings: &str) -> Config {
+        Config::from_url(&format!("postgres://h1{settings}").parse().unwrap()).unwrap()
+    }
+
     fn who(version: &str) -> ServerProcess {
         ServerProcess { process: 7, version: version.to_owned() }
     }
 
     #[test]
-    fn look_alikes_are_refused_by_their_name() {
-        who("PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu").check().expect("it is PostgreSQL");
+    fn look_alikes_are_refused_by_their_name_unless_the_url_says_that_they_are_not_verified() {
+        let [verified, unverified] = ["", "?server=unverified"].map(config);
+        who("PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu")
+            .check(&verified)
+            .expect("it is PostgreSQL");
         for (version, name) in [
             ("CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)", "CockroachDB"),
             ("PostgreSQL 11.2-YB-2.18.0.0-b0 on x86_64-pc-linux-gnu", "YugabyteDB"),
             ("PostgreSQL 12.12 (Greenplum Database 7.0.0)", "Greenplum"),
             ("Some DB 1.0", "Some DB 1.0"),
         ] {
-            let failure = who(version).check().expect_err(version);
+            who(version).check(&unverified).expect("it is tried instead");
+            let failure = who(version).check(&verified).expect_err(version);
             assert_eq!(failure.kind, FailureKind::Unsupported, "{version}");
             assert!(failure.to_string().contains(name), "{failure}");
         }
@@ -281,7 +290,8 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_serve_locks_is_refused() {
-        found().check_server().expect("it can");
+        let verified = config("");
+        found().check_server(&verified).expect("it can");
         for (found, kind) in [
             (PostgresFacts { is_in_recovery: true, timeline: None, ..found() }, FailureKind::ReadOnly),
             (PostgresFacts { is_read_only: true, ..found() }, FailureKind::ReadOnly),
@@ -289,7 +299,7 @@ mod tests {
             (PostgresFacts { release: 130_011, ..found() }, FailureKind::Unsupported),
             (PostgresFacts { is_aurora: true, ..found() }, FailureKind::Unsupported),
         ] {
-            assert_eq!(found.check_server().expect_err("it cannot").kind, kind, "{found:?}");
+            assert_eq!(found.check_server(&verified).expect_err("it cannot").kind, kind, "{found:?}");
         }
     }
 

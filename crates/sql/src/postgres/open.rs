@@ -222,7 +222,7 @@ async fn readied(
     found: &PostgresFacts,
     intent: Intent,
 ) -> Result<Schema, Failure> {
-    found.check_server()?;
+    found.check_server(config)?;
     if intent == Intent::SetUp {
         return set_up_schema(config, pool, intent).await.map(|()| Schema::Ready);
     }

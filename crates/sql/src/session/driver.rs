@@ -1,18 +1,19 @@
 //! The keeping of a session on a database: how it is opened, what its connections are used for, how it is taken over,
 //! and how it is ended.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Owner, Result, Ticket};
 use lockkeeper_session::{
-    Effect, FIRST_CONNECTION, Failure, FailureKind, Keeping, Life, Server, SessionTiming as _, Unclaimed, keep,
-    runtime_for, until,
+    Effect, FIRST_CONNECTION, Failure, FailureKind, Keeping, Life, Link as _, Server, SessionTiming as _, Unclaimed,
+    keep, runtime_for, until,
 };
 use tokio::runtime::Handle;
 
-use crate::engine::{Connected, DatabaseEngine, Intent, Wire};
+use crate::engine::{Connected, Intent, Wire};
 use crate::look::{GreetedWire, SqlLink};
 use crate::session::beat::{self, TakenConnection};
 use crate::session::others::Others;
@@ -20,6 +21,7 @@ use crate::session::settling::{self, Unsettled, greet};
 use crate::session::{Core, serving};
 use crate::site::SqlSite;
 use crate::statement::{Argument, SessionNumber, Statement, status, word};
+use crate::trial;
 use crate::url::Config;
 
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
@@ -34,7 +36,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// Drives one session until it is over.
 struct Driver {
     core: Arc<Core>,
-    engine: Arc<dyn DatabaseEngine>,
+    site: SqlSite,
     /// The state of the data that was not settled when it was seen last.
     unsettled: Option<Unsettled>,
 }
@@ -63,7 +65,7 @@ impl Keeping for Driver {
         tokio::select! {
             biased;
             () = link.connection.wire.over() => Failure::broken(Effect::None),
-            Err(failure) = settling::attach(core, &link, unsettled.as_ref()) => failure,
+            Err(failure) = self.attach(&link, unsettled.as_ref()) => failure,
             never = serving::serve(core, &link, hints) => match never {},
             never = others.run(core, &link) => match never {},
             failure = beat::run(core, &link, &others, proven_at) => failure,
@@ -75,7 +77,7 @@ impl Keeping for Driver {
     }
 
     async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<TakenConnection, Failure> {
-        let connected = self.engine.connect(&server, deadline, Intent::Serve).await?;
+        let connected = self.site.engine.connect(&server, deadline, Intent::Serve).await?;
         let wire = connected.wire.clone();
         let restored = beat::restore(&self.core, connected, number, server, self.unsettled.as_ref()).await;
         restored.inspect_err(|_| wire.shut())
@@ -86,10 +88,23 @@ impl Keeping for Driver {
     }
 
     async fn end_at(&self, server: Server, deadline: BootInstant) -> Result<(), Failure> {
-        let wire = self.engine.connect(&server, deadline, Intent::Serve).await?.wire;
+        let wire = self.site.engine.connect(&server, deadline, Intent::Serve).await?.wire;
         let closed = close(&self.core, &*wire).await;
         wire.shut();
         closed
+    }
+}
+
+impl Driver {
+    /// Puts a connection to use: at once, or once the state of its data is settled and its server has passed its trial.
+    async fn attach(&self, link: &Arc<SqlLink>, unsettled: Option<&Unsettled>) -> Result<Infallible, Failure> {
+        if let Some(unsettled) = unsettled {
+            settling::until_settled(&self.core, link, unsettled).await?;
+            let deadline = self.core.life.clock.now().saturating_add(self.site.config.connect_timeout);
+            trial::pass(&self.site, link.server(), deadline).await?;
+        }
+        self.core.attach(link.clone());
+        std::future::pending().await
     }
 }
 
@@ -114,10 +129,21 @@ pub(crate) async fn open(site: SqlSite) -> Result<Arc<Core>> {
         let connected = site.engine.connect(&server, attempt_ends, Intent::Serve).await?;
         // Each attempt opens another session: the end of one that failed may come late.
         let id = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?;
-        attempt(site, SessionNumber(id.bits()), connected, server, attempt_ends, place).await
+        let opened = attempt(site, SessionNumber(id.bits()), connected, server.clone(), attempt_ends, place).await?;
+        let (core, taken) = &opened;
+        if taken.unsettled.is_none()
+            && let Err(failure) = trial::pass(site, &server, attempt_ends).await
+        {
+            let wire = &taken.link.connection.wire;
+            // What could not be ended runs out.
+            let _ = close(core, &**wire).await;
+            wire.shut();
+            return Err(failure);
+        }
+        Ok(opened)
     });
     let (core, taken) = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
-    let driver = Driver { core: core.clone(), engine: site.engine.clone(), unsettled: None };
+    let driver = Driver { core: core.clone(), site: site.clone(), unsettled: None };
     runtime.spawn(keep(driver, finder, taken));
     Ok(core)
 }

@@ -7,7 +7,6 @@
 //! that greatest timeout.
 //! Each client counts that on its own clock, from the answer that told it; no server's clock has a part in it.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,20 +105,8 @@ async fn doubt(core: &Core, link: &Arc<SqlLink>) -> Result<(), Failure> {
     core.patiently(core.ask(link, doubt)).await.map(drop)
 }
 
-/// Puts a connection to use: at once, or once the state of its data is settled.
-pub(super) async fn attach(
-    core: &Core,
-    link: &Arc<SqlLink>,
-    unsettled: Option<&Unsettled>,
-) -> Result<Infallible, Failure> {
-    if let Some(unsettled) = unsettled {
-        until_settled(core, link, unsettled).await?;
-    }
-    core.attach(link.clone());
-    std::future::pending().await
-}
-
-async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &Unsettled) -> Result<(), Failure> {
+/// Waits until the state of the data is settled, and settles it if no other client does.
+pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &Unsettled) -> Result<(), Failure> {
     tracing::debug!(target: "lockkeeper", server = %link.server(), "{}", unsettled.trouble(core.life.clock.now()));
     let mut unsettled = unsettled.clone();
     loop {

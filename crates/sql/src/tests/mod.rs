@@ -9,6 +9,7 @@ mod database;
 mod examining;
 mod greetings;
 mod interruptions;
+mod look_alikes;
 mod losses;
 #[path = "../../tests/support/operator.rs"]
 mod operator;

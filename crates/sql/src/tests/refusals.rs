@@ -208,14 +208,6 @@ async fn a_database_of_another_program_is_not_touched() {
     }
 }
 
-#[tokio::test]
-async fn aurora_is_refused_by_its_name() {
-    let Some(server) = server(Kind::Postgres).await else { return };
-    server.ask("CREATE FUNCTION aurora_version() RETURNS text LANGUAGE sql AS $$SELECT '15.4'$$").await.expect("it");
-    assert_refused(&server.url(), UNSUPPORTED, &["this is Aurora"]).await;
-    server.assert_nothing_made().await;
-}
-
 /// What a server may have by default, and our statements must not: each by itself.
 const DEFAULTS_POSTGRES: [&str; 7] = [
     "default_transaction_isolation = 'serializable'",

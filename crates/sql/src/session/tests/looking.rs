@@ -18,7 +18,13 @@ fn onlooker(database: &Database) -> Arc<Onlooker> {
     let mut config = Config::from_url(&url).unwrap();
     config.names = Names::unresolved();
     let (engine, config, clock) = (Arc::new(database.clone()), Arc::new(config), database.clock.clone());
-    Arc::new(look::onlooker(&SqlSite { engine, config, clock, testing: ClientTesting::default() }))
+    Arc::new(look::onlooker(&SqlSite {
+        engine,
+        config,
+        clock,
+        testing: ClientTesting::default(),
+        is_tried: Arc::default(),
+    }))
 }
 
 fn missing() -> Statement {

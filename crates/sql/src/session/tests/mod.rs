@@ -28,7 +28,8 @@ async fn try_open(database: &Database, url: &str, testing: ClientTesting) -> Res
     let mut config = Config::from_url(&ServiceUrl::parse(url)?)?;
     config.names = Names::unresolved();
     let config = Arc::new(config);
-    open(SqlSite { engine: Arc::new(database.clone()), config, clock: database.clock.clone(), testing }).await
+    let (engine, clock) = (Arc::new(database.clone()), database.clock.clone());
+    open(SqlSite { engine, config, clock, testing, is_tried: Arc::default() }).await
 }
 
 /// A database whose waiters are woken so, and a session there.
