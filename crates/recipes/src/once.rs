@@ -180,7 +180,7 @@ impl Once {
     async fn enter(&self, slot: &Slot, guard: MutexGuard) -> Result<SlotClaim> {
         let state = if self.repeats { SlotState::Open } else { SlotState::Closed };
         let claim = SlotWrite { slot, state, repeats: self.repeats, from: &[SlotVerdict::Free] };
-        match self.write(&claim, &guard).await? {
+        match self.write(&claim, guard.hold()).await? {
             SlotVerdict::Free | SlotVerdict::Ours => {
                 Ok(SlotClaim::Granted(SlotGuard { guard, once: self.clone(), slot: slot.clone() }))
             }
@@ -191,18 +191,18 @@ impl Once {
 
     /// Writes the state of a slot if the verdict on it allows that; returns the verdict. It tries again while that may
     /// help and the lock is held. What may have been written is found by its token.
-    async fn write(&self, write: &SlotWrite<'_>, guard: &MutexGuard) -> Result<SlotVerdict> {
+    async fn write(&self, write: &SlotWrite<'_>, hold: &Hold) -> Result<SlotVerdict> {
         let can_help = |error: &Error| error.advice() != Advice::Permanent;
         let attempts = self.job.value.lock().shared.retry.clone().attempts(can_help);
         tokio::select! {
             biased;
-            reason = guard.hold().lost() => Err(lost_error(self.name(), reason)),
-            written = attempts.run(|| self.write_once(write, guard)) => written,
+            reason = hold.lost() => Err(lost_error(self.name(), reason)),
+            written = attempts.run(|| self.write_once(write, hold)) => written,
         }
     }
 
-    async fn write_once(&self, write: &SlotWrite<'_>, guard: &MutexGuard) -> Result<SlotVerdict> {
-        let (token, value) = (guard.fencing_token(), self.job.value.get().await?);
+    async fn write_once(&self, write: &SlotWrite<'_>, hold: &Hold) -> Result<SlotVerdict> {
+        let (token, value) = (hold.fencing_token(), self.job.value.get().await?);
         let record = SlotRecord::read(self.name(), value.as_ref())?;
         let verdict = record.judge(write.slot, write.repeats, Some(token));
         if !write.from.contains(&verdict) {
@@ -257,16 +257,14 @@ impl SlotGuard {
     /// # Errors
     ///
     /// [`Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; then another may do the work once more.
-    pub async fn mark_done(&self) -> Result<()> {
-        if !self.once.repeats {
-            return Ok(());
-        }
-        // An operator may have removed the claim.
-        let from = &[SlotVerdict::Ours, SlotVerdict::Free];
-        let done = SlotWrite { slot: &self.slot, state: SlotState::Closed, repeats: false, from };
-        match self.once.write(&done, &self.guard).await? {
-            SlotVerdict::Ours | SlotVerdict::Free => Ok(()),
-            SlotVerdict::Taken | SlotVerdict::Passed(_) => Err(lost_error(self.once.name(), LossReason::Displaced)),
+    pub fn mark_done(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let (once, hold, slot) = (self.once.clone(), self.hold().clone(), self.slot.clone());
+        async move {
+            // An operator may have removed the claim.
+            let from = &[SlotVerdict::Ours, SlotVerdict::Free];
+            let done = SlotWrite { slot: &slot, state: SlotState::Closed, repeats: false, from };
+            let is_done = !once.repeats || from.contains(&once.write(&done, &hold).await?);
+            if is_done { Ok(()) } else { Err(lost_error(once.name(), LossReason::Displaced)) }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blocking::engine::{Engine, User};
-use crate::blocking::{Barrier, DoubleBarrier, Election, Mutex, RwLock, Semaphore, SharedCounter, SharedValue};
+use crate::blocking::{Barrier, DoubleBarrier, Election, Mutex, Once, RwLock, Semaphore, SharedCounter, SharedValue};
 use crate::{
     Capabilities, ContenderInfo, Error, Finding, KeeperBuilder, OwnContender, Permits, QueueName, Result, ServiceUrl,
 };
@@ -100,6 +100,12 @@ impl Keeper {
     /// Returns the value of this name. This costs nothing; the service learns of it at the first write.
     pub fn shared_value(&self, name: &str) -> Result<SharedValue> {
         Ok(SharedValue::new(self.user.keeper.shared_value(name)?, self.user.clone()))
+    }
+
+    /// Returns the job of this name, which is done once for each slot. This costs nothing; the service learns of it at
+    /// the first claim.
+    pub fn once(&self, name: &str) -> Result<Once> {
+        Ok(Once::new(self.user.keeper.once(name)?, self.user.clone()))
     }
 
     /// Shows the holders and waiters, first contender first; empty if there are none.

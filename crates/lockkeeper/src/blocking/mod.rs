@@ -20,7 +20,8 @@
 //! the thread's guards, in any order of their drops. A thread that has a read/write lock alone may read too, and keeps
 //! that share, without a gap, when it gives up writing first; a thread that only reads and asks to write gets
 //! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once. Guards of mutexes and read/write locks stay
-//! on their thread. Permits of a semaphore have no owner and may be given back by any thread.
+//! on their thread. Permits of a semaphore and slots of a
+//! job have no owner and may be given back by any thread.
 //!
 //! # Where the work is done
 //!
@@ -58,6 +59,7 @@ mod guard;
 mod keeper;
 mod locks;
 mod multi_lock;
+mod once;
 mod semaphore;
 
 pub use barrier::{Barrier, DoubleBarrier, Entered};
@@ -67,6 +69,7 @@ pub use guard::{Guard, MultiGuard, MutexGuard, Permit, ReadGuard, WriteGuard};
 pub use keeper::{Admin, Keeper, connect};
 pub use locks::{Mutex, RwLock};
 pub use multi_lock::{Member, MultiLock};
+pub use once::{Once, SlotClaim, SlotGuard};
 pub use semaphore::Semaphore;
 
 #[cfg(test)]
