@@ -52,7 +52,7 @@ mod tree;
 mod watch;
 
 pub use machine::{Counters, Seed, SeenRequest, UnknownWord, Word};
-pub use server::{EmbeddedServer, ServerBuilder, ServerError};
+pub use server::{BlockingServer, EmbeddedServer, ServerBuilder, ServerError};
 #[cfg(feature = "tls")]
 pub use server::{Tls, TlsError};
 pub use session::ConnectionId;

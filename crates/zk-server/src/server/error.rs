@@ -25,6 +25,11 @@ pub enum ServerError {
     Randomness,
     /// The server has stopped.
     Stopped,
+    /// The system gave no thread.
+    Thread {
+        /// The system's error.
+        source: Arc<io::Error>,
+    },
     /// The server stopped by itself, since what it acknowledges would not be safe any more.
     Unstorable {
         /// The file, the system's error and what follows from it.
@@ -39,6 +44,7 @@ impl fmt::Display for ServerError {
             Self::Storage(_) => formatter.write_str("the data directory cannot be used"),
             Self::Randomness => formatter.write_str("the system gave no randomness"),
             Self::Stopped => formatter.write_str("the server has stopped"),
+            Self::Thread { .. } => formatter.write_str("the thread of the server cannot be started"),
             Self::Unstorable { reason } => {
                 write!(formatter, "the server has stopped: {reason}; look to the disk and start it again")
             }
@@ -49,7 +55,7 @@ impl fmt::Display for ServerError {
 impl Error for ServerError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Listen { source, .. } => Some(&**source),
+            Self::Listen { source, .. } | Self::Thread { source } => Some(&**source),
             Self::Storage(source) => Some(source),
             Self::Randomness | Self::Stopped | Self::Unstorable { .. } => None,
         }

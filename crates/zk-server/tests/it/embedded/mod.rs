@@ -1,5 +1,6 @@
 //! The server as its users see it: over sockets and in memory, with its faults, and on disk.
 
+mod blocking;
 mod disk;
 mod sockets;
 #[cfg(feature = "tls")]
