@@ -152,6 +152,7 @@ pub mod follow {
 pub mod election {
     pub use lockkeeper_recipes::{
         CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
+        WorkError,
     };
 }
 

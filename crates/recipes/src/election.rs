@@ -23,7 +23,7 @@ use crate::keeper::Keeper;
 use crate::lock::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
 
-pub use campaign::Requeue;
+pub use campaign::{Requeue, WorkError};
 pub use changes::LeaderChanges;
 pub use latch::{CloseMode, LatchChanges, LatchEvent, LeaderLatch};
 pub use selector::LeaderSelector;

@@ -103,6 +103,15 @@ pub enum Event {
         /// Why.
         reason: LossReason,
     },
+    /// The work of a selector has failed while it led, and the lead was given up.
+    WorkFailed {
+        /// The election.
+        lock: QueueName,
+        /// The token of the lead.
+        token: FencingToken,
+        /// What the work has returned.
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// A latch or a selector is over and does not stand for election any more.
     CampaignEnded {
         /// The election.
@@ -256,7 +265,7 @@ fn trace(event: &Event, is_told: bool) {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");
         }
         Event::Left { lock, token, why } => tracing::debug!(target: "lockkeeper", %lock, %token, ?why, "left"),
-        Event::Lost { .. } | Event::CampaignEnded { .. } => trace_end(event),
+        Event::Lost { .. } | Event::WorkFailed { .. } | Event::CampaignEnded { .. } => trace_end(event),
         Event::SessionOpened { .. }
         | Event::Weakened { .. }
         | Event::JeopardyOver { .. }
@@ -275,6 +284,10 @@ fn trace_end(event: &Event) {
         Event::Lost { lock, token, reason } => {
             tracing::error!(target: "lockkeeper", %lock, %token, %reason, "the lock was lost");
         }
+        Event::WorkFailed { lock, token, error } => {
+            let error = with_causes(&**error);
+            tracing::error!(target: "lockkeeper", %lock, %token, error, "the work of the leader has failed");
+        }
         Event::CampaignEnded { lock, error: Some(error) } => {
             tracing::error!(target: "lockkeeper", %lock, error = format_args!("{error:#}"), "the campaign has failed");
         }
@@ -283,6 +296,12 @@ fn trace_end(event: &Event) {
         }
         _ => {}
     }
+}
+
+/// An error of the program with all of its causes, which each tell of themselves alone.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn trace_session(event: &Event) {

@@ -49,6 +49,7 @@ pub use count::Count;
 pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
 pub use election::{
     CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
+    WorkError,
 };
 #[cfg(feature = "metrics")]
 pub use event::meter;

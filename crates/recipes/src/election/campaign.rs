@@ -1,7 +1,10 @@
 //! The task behind a latch and a selector: it campaigns, leads, and campaigns again.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
 use crate::contend::STEADY;
@@ -11,6 +14,13 @@ use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::shared::KeeperStage;
 use crate::shared::call::heedless;
+
+/// For how long a selector whose work has failed does not stand again: another candidate leads first, and work that
+/// fails at once is begun no more often than this.
+pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the work of a leader has failed: any error, so that `?` takes it.
+pub type WorkError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The state of a campaigner.
 #[derive(Clone, Debug)]
@@ -50,7 +60,15 @@ struct CampaignOrders {
 pub(super) struct Campaigner {
     orders: watch::Sender<CampaignOrders>,
     status: watch::Receiver<CampaignStatus>,
-    task: JoinHandle<Result<()>>,
+    task: Mutex<CampaignTask>,
+}
+
+/// The task of a campaigner, until one of its owners has waited for its end.
+#[derive(Debug)]
+enum CampaignTask {
+    Running(JoinHandle<Result<()>>),
+    /// How it was closed.
+    Over(Result<()>),
 }
 
 impl Campaigner {
@@ -58,7 +76,7 @@ impl Campaigner {
     pub(super) fn start<Work, Working>(election: Election, requeue: Requeue, work: Work) -> Self
     where
         Work: FnMut(Hold) -> Working + Send + 'static,
-        Working: Future<Output = ()> + Send + 'static,
+        Working: Future<Output = Result<(), WorkError>> + Send + 'static,
     {
         let (orders, taken) = watch::channel(CampaignOrders::default());
         let (reports, status) = watch::channel(CampaignStatus::Queued);
@@ -76,7 +94,7 @@ impl Campaigner {
             reports.send_replace(CampaignStatus::Ended(error));
             closed
         });
-        Self { orders, status, task }
+        Self { orders, status, task: Mutex::new(CampaignTask::Running(task)) }
     }
 
     pub(super) fn status(&self) -> &watch::Receiver<CampaignStatus> {
@@ -108,21 +126,32 @@ impl Campaigner {
         is_idle
     }
 
-    /// Ends it, and waits until the lead is given up for certain.
-    pub(super) async fn close(mut self) -> Result<()> {
+    /// Ends it, by this call, and waits until the lead is given up for certain. A panic is told to the first caller.
+    pub(super) fn close(self: Arc<Self>) -> impl Future<Output = Result<()>> + Send + 'static {
         self.orders.send_modify(|orders| orders.stop = true);
-        match (&mut self.task).await {
-            Ok(outcome) => outcome,
-            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-            // The runtime has shut down, and everything was given up with it.
-            Err(_) => Ok(()),
+        async move {
+            let mut task = self.task.lock().await;
+            let ended = match &mut *task {
+                CampaignTask::Running(running) => running.await,
+                CampaignTask::Over(outcome) => return outcome.clone(),
+            };
+            let (outcome, panic) = match ended {
+                Ok(outcome) => (outcome, None),
+                // If there was no panic, the runtime has shut down, and everything was given up with it.
+                Err(ended) => (Ok(()), ended.try_into_panic().ok()),
+            };
+            *task = CampaignTask::Over(outcome.clone());
+            drop(task);
+            panic.map_or(outcome, |panic| std::panic::resume_unwind(panic))
         }
     }
 }
 
 impl Drop for Campaigner {
     fn drop(&mut self) {
-        self.task.abort();
+        if let CampaignTask::Running(task) = self.task.get_mut() {
+            task.abort();
+        }
     }
 }
 
@@ -180,8 +209,9 @@ async fn campaign_on<Work, Working>(
 ) -> Result<Option<Leadership>>
 where
     Work: FnMut(Hold) -> Working + Send,
-    Working: Future<Output = ()> + Send,
+    Working: Future<Output = Result<(), WorkError>> + Send,
 {
+    let shared = &election.lock.shared;
     loop {
         reports.send_replace(CampaignStatus::Queued);
         let guard = tokio::select! {
@@ -192,31 +222,42 @@ where
         let hold = guard.hold().clone();
         let CampaignOrders { interrupts, requeues, .. } = *orders.borrow();
         reports.send_replace(CampaignStatus::Leading(hold.clone()));
-        let stops = tokio::select! {
+        let done = tokio::select! {
             biased;
-            () = ordered(orders, |orders| orders.stop) => true,
-            () = ordered(orders, |orders| orders.interrupts != interrupts) => false,
-            _ = hold.lost() => false,
-            () = asked(&hold, election.is_resigning) => false,
-            () = work(hold.clone()) => false,
+            () = ordered(orders, |orders| orders.stop) => {
+                reports.send_replace(CampaignStatus::Ended(None));
+                return Ok(Some(guard));
+            }
+            () = ordered(orders, |orders| orders.interrupts != interrupts) => Ok(()),
+            _ = hold.lost() => Ok(()),
+            () = asked(&hold, election.is_resigning) => Ok(()),
+            done = work(hold.clone()) => done,
         };
-        if stops {
-            reports.send_replace(CampaignStatus::Ended(None));
-            return Ok(Some(guard));
-        }
         reports.send_replace(match requeue {
             Requeue::Always => CampaignStatus::Queued,
             Requeue::WhenAsked => CampaignStatus::Idle,
         });
         // A lead that cannot be given up now is given up in the background.
         let _ = guard.resign().await;
-        if requeue == Requeue::WhenAsked {
-            tokio::select! {
-                biased;
-                () = ordered(orders, |orders| orders.stop) => return Ok(None),
-                closed = election.lock.shared.until(KeeperStage::Drained) => return Err(closed.at(election.name())),
-                () = ordered(orders, |orders| orders.requeues != requeues) => {}
+        let pause = done.is_err().then_some(FAILURE_PAUSE);
+        if let Err(error) = done {
+            let (lock, token) = (election.name().clone(), hold.fencing_token());
+            shared.observers.emit(&Event::WorkFailed { lock, token, error: error.into() });
+        }
+        let again = async {
+            match (requeue, pause) {
+                (Requeue::Always, None) => {}
+                (Requeue::Always, Some(pause)) => {
+                    shared.clock.sleep_until(shared.clock.now().saturating_add(pause)).await;
+                }
+                (Requeue::WhenAsked, _) => ordered(orders, |orders| orders.requeues != requeues).await,
             }
+        };
+        tokio::select! {
+            biased;
+            () = ordered(orders, |orders| orders.stop) => return Ok(None),
+            closed = shared.until(KeeperStage::Drained) => return Err(closed.at(election.name())),
+            () = again => {}
         }
     }
 }
@@ -247,9 +288,10 @@ async fn elected(election: &Election) -> Result<Leadership> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex, mpsc};
+    use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+
+    use parking_lot::Mutex as SyncMutex;
 
     use super::*;
     use crate::event::Observer;
@@ -261,20 +303,20 @@ mod tests {
 
     /// Reports another status when it is told of a loss, as the campaign's task does at that moment.
     #[derive(Debug)]
-    struct Reporting(Mutex<Option<watch::Sender<CampaignStatus>>>, Mutex<mpsc::Sender<bool>>);
+    struct Reporting(SyncMutex<Option<watch::Sender<CampaignStatus>>>, SyncMutex<mpsc::Sender<bool>>);
 
     impl Observer for Reporting {
         fn on_event(&self, event: &Event) {
             if !matches!(event, Event::Lost { .. }) {
                 return;
             }
-            let status = self.0.lock().unwrap().take().expect("the hold is lost once");
+            let status = self.0.lock().take().expect("the hold is lost once");
             let (done, is_done) = mpsc::channel();
             let reporting = thread::spawn(move || {
                 status.send_replace(CampaignStatus::Queued);
                 let _ = done.send(());
             });
-            self.1.lock().unwrap().send(is_done.recv_timeout(LONG).is_ok()).unwrap();
+            self.1.lock().send(is_done.recv_timeout(LONG).is_ok()).unwrap();
             drop(reporting);
         }
     }
@@ -283,10 +325,10 @@ mod tests {
     async fn a_loss_that_is_noticed_by_asking_who_leads_is_told_while_no_lock_is_held() {
         let service = service();
         let (reports, status) = watch::channel(CampaignStatus::Queued);
-        let task = tokio::spawn(std::future::pending());
+        let task = Mutex::new(CampaignTask::Over(Ok(())));
         let campaigner = Campaigner { orders: watch::Sender::new(CampaignOrders::default()), status, task };
         let (told, was_told) = mpsc::channel();
-        let observer = Arc::new(Reporting(Mutex::new(Some(reports.clone())), Mutex::new(told)));
+        let observer = Arc::new(Reporting(SyncMutex::new(Some(reports.clone())), SyncMutex::new(told)));
         let keeper = service.keeper_builder().observer(observer).build();
         let guard = keeper.election("lead").unwrap().campaign().await.unwrap();
         reports.send_replace(CampaignStatus::Leading(guard.hold().clone()));

@@ -1,6 +1,7 @@
 //! Curator's leader latch: a process that wants to lead until it closes the latch.
 
 use std::fmt;
+use std::sync::Arc;
 
 use lockkeeper_core::{FencingToken, Result};
 use tokio::sync::watch;
@@ -12,8 +13,8 @@ use crate::hold::Hold;
 /// Campaigns from the start until it is closed, and leads whenever it is elected. After a loss it stands again.
 ///
 /// A candidate that is removed stands again too. A permanent error, or one that outlasts the keeper's retry policy,
-/// ends it: [`LeaderLatch::until_leader`] returns the error. Dropping the latch resigns and ends the candidacy in the
-/// background.
+/// ends it: [`LeaderLatch::until_leader`] returns the error. Clones are the same latch; dropping the last one resigns
+/// and ends the candidacy in the background.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,12 +34,13 @@ use crate::hold::Hold;
 /// # Source
 ///
 /// Curator's `LeaderLatch`; the hold with its deadline replaces a policy for connection errors.
-#[must_use = "it resigns and ends its candidacy when it is dropped"]
+#[derive(Clone)]
+#[must_use = "it resigns and ends its candidacy when its last clone is dropped"]
 pub struct LeaderLatch {
     election: Election,
-    campaigner: Campaigner,
-    /// Whether listeners are not told of the end of the lead when the latch is closed.
-    silent: watch::Sender<bool>,
+    campaigner: Arc<Campaigner>,
+    /// What listeners are told of the end of the lead: what the first close says.
+    closed: watch::Sender<Option<CloseMode>>,
 }
 
 /// What listeners are told of a lead that ends because the latch is closed.
@@ -74,8 +76,8 @@ impl LeaderLatch {
     /// Outside of a tokio runtime.
     pub fn start(election: &Election) -> Self {
         let leads = |_hold| std::future::pending();
-        let campaigner = Campaigner::start(election.clone(), Requeue::Always, leads);
-        Self { election: election.clone(), campaigner, silent: watch::Sender::new(false) }
+        let campaigner = Arc::new(Campaigner::start(election.clone(), Requeue::Always, leads));
+        Self { election: election.clone(), campaigner, closed: watch::Sender::new(None) }
     }
 
     /// Tells whether it leads and may believe it, looked up at the call.
@@ -114,28 +116,34 @@ impl LeaderLatch {
     /// Watches the latch from now on; a present lead is reported first.
     #[doc(alias = "addListener")]
     pub fn changes(&self) -> LatchChanges {
-        let (status, silent) = (self.campaigner.status().clone(), self.silent.subscribe());
-        LatchChanges { status, silent, told: None }
+        let (status, closed) = (self.campaigner.status().clone(), self.closed.subscribe());
+        LatchChanges { status, closed, told: None }
     }
 
     /// Resigns, or ends the candidacy, and waits until the service has answered or the session has ended. The lead is
-    /// over before this returns. Dropping the future does not stop it.
+    /// over before this returns. It is begun by the call; dropping the future does not stop it.
+    ///
+    /// A latch that was closed before, by a clone too, answers as it did then, and the first mode counts.
     ///
     /// # Errors
     ///
     /// The error that had ended the campaign before, if there was one;
     /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), permanent, if it led and the lead was lost before it was
     /// given up; transient if the service could not be told yet: it is told as soon as it can be.
-    pub async fn close(self, mode: CloseMode) -> Result<()> {
-        self.silent.send_replace(mode == CloseMode::Silent);
-        self.campaigner.close().await
+    pub fn close(&self, mode: CloseMode) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.closed.send_if_modified(|closed| {
+            let is_first = closed.is_none();
+            closed.get_or_insert(mode);
+            is_first
+        });
+        self.campaigner.clone().close()
     }
 }
 
 /// The changes of a latch; made by [`LeaderLatch::changes`].
 pub struct LatchChanges {
     status: watch::Receiver<CampaignStatus>,
-    silent: watch::Receiver<bool>,
+    closed: watch::Receiver<Option<CloseMode>>,
     /// The lead that was reported last, until its end is reported.
     told: Option<FencingToken>,
 }
@@ -157,8 +165,9 @@ impl LatchChanges {
                 }
                 (Some(told), lead) if lead.as_ref().map(Hold::fencing_token) != Some(told) => {
                     self.told = None;
-                    let is_silent = matches!(status, CampaignStatus::Ended(None)) && *self.silent.borrow();
-                    return (!is_silent).then_some(LatchEvent::NotLeader);
+                    let is_silent = *self.closed.borrow() == Some(CloseMode::Silent);
+                    return (!is_silent || !matches!(status, CampaignStatus::Ended(None)))
+                        .then_some(LatchEvent::NotLeader);
                 }
                 _ if matches!(status, CampaignStatus::Ended(_)) => return None,
                 _ => {}

@@ -1,17 +1,21 @@
 //! Curator's leader selector: work that runs while this process leads.
 
 use std::fmt;
+use std::sync::Arc;
 
 use lockkeeper_core::Result;
 
 use crate::election::Election;
-use crate::election::campaign::{CampaignStatus, Campaigner, Requeue};
+use crate::election::campaign::{CampaignStatus, Campaigner, Requeue, WorkError};
 use crate::hold::Hold;
 
 /// Campaigns, and runs some work whenever it is elected; when the work is done, it resigns.
 ///
-/// The work is dropped at its next await if the lead is lost or interrupted, or the selector is closed. Dropping the
-/// selector does so too, in the background.
+/// The work is dropped at its next await if the lead is lost or interrupted, or the selector is closed. Clones are the
+/// same selector; dropping the last one does so too, in the background.
+///
+/// Work that fails gives the lead up. [`Event::WorkFailed`](crate::Event::WorkFailed), and a record of the log, tell
+/// the error. With [`Requeue::Always`] the selector stands again after a second, so that another candidate leads first.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -24,7 +28,8 @@ use crate::hold::Hold;
 /// let selector = LeaderSelector::start(&keeper.election("scheduler")?, Requeue::Always, move |hold| {
 ///     let terms = terms.clone();
 ///     async move {
-///         let _ = terms.send(hold.fencing_token());
+///         terms.send(hold.fencing_token())?;
+///         Ok(())
 ///     }
 /// });
 /// let first = led.recv().await.expect("it leads");
@@ -36,11 +41,13 @@ use crate::hold::Hold;
 ///
 /// # Source
 ///
-/// Curator's `LeaderSelector`; the hold's deadline does what `CancelLeadershipException` of its listener does.
-#[must_use = "its work is dropped and its candidacy ended when it is dropped"]
+/// Curator's `LeaderSelector`; the hold's deadline does what `CancelLeadershipException` of its listener does. There an
+/// exception of `takeLeadership` is logged, and with `autoRequeue` the selector stands again at once.
+#[derive(Clone)]
+#[must_use = "its work is dropped and its candidacy ended when its last clone is dropped"]
 pub struct LeaderSelector {
     election: Election,
-    campaigner: Campaigner,
+    campaigner: Arc<Campaigner>,
 }
 
 impl LeaderSelector {
@@ -52,9 +59,9 @@ impl LeaderSelector {
     pub fn start<Work, Working>(election: &Election, requeue: Requeue, work: Work) -> Self
     where
         Work: FnMut(Hold) -> Working + Send + 'static,
-        Working: Future<Output = ()> + Send + 'static,
+        Working: Future<Output = Result<(), WorkError>> + Send + 'static,
     {
-        let campaigner = Campaigner::start(election.clone(), requeue, work);
+        let campaigner = Arc::new(Campaigner::start(election.clone(), requeue, work));
         Self { election: election.clone(), campaigner }
     }
 
@@ -86,7 +93,8 @@ impl LeaderSelector {
     }
 
     /// Drops the work at its next await, resigns or ends the candidacy, and waits until the service has answered or the
-    /// session has ended. The work is dropped before this returns. Dropping the future does not stop it.
+    /// session has ended. The work is dropped before this returns. It is begun by the call; dropping the future does
+    /// not stop it. A selector that was closed before, by a clone too, answers as it did then.
     ///
     /// # Errors
     ///
@@ -94,9 +102,9 @@ impl LeaderSelector {
     ///
     /// # Panics
     ///
-    /// If the work has panicked.
-    pub async fn close(self) -> Result<()> {
-        self.campaigner.close().await
+    /// If the work has panicked, and this is the first call.
+    pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.campaigner.clone().close()
     }
 }
 

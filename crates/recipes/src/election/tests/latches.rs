@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{ErrorKind, SafeUntil};
+use lockkeeper_core::{ErrorKind, LossReason, SafeUntil};
 
 use crate::keeper::memory::MemoryService;
 use crate::tests::{after_pauses, at_once, keepers, service, settle};
@@ -94,4 +94,26 @@ async fn the_listeners_of_a_dropped_latch_are_told_of_its_end_once_and_of_no_lea
     assert!(matches!(at_once("the change", before.next()).await, Some(LatchEvent::NotLeader)));
     assert!(at_once("the change", before.next()).await.is_none());
     assert!(at_once("the change", behind.next()).await.is_none(), "the lead was over before it was told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_latch_lives_as_long_as_a_clone_and_each_close_of_it_answers_as_the_first_did() {
+    let keeper = service().keeper();
+    let first = latch(&keeper);
+    let second = first.clone();
+    drop(first);
+    let hold = after_pauses("the lead", second.until_leader()).await.unwrap();
+    let mut changes = second.changes();
+    assert!(matches!(at_once("the change", changes.next()).await, Some(LatchEvent::Leader(_))));
+    keeper.testing().unwrap().expire_session();
+    let third = second.clone();
+    let closing = second.close(CloseMode::NotifyLeader);
+    for closing in [tokio::spawn(closing), tokio::spawn(third.close(CloseMode::Silent))] {
+        let error = at_once("the close", closing).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Expired));
+    }
+    assert!(!hold.is_held() && !third.has_leadership());
+    let told = at_once("the change", changes.next()).await;
+    assert!(matches!(told, Some(LatchEvent::NotLeader)), "the first mode counts: {told:?}");
+    assert!(keeper.contenders("e").await.unwrap().is_empty());
 }

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::{Answers, ErrorKind, Revocation, Wait};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use crate::election::campaign::FAILURE_PAUSE;
 use crate::event::Observer;
-use crate::tests::{at_once, keepers, service, settle};
+use crate::tests::{after_pauses, at_once, keepers, service, settle};
 use crate::{Event, Hold, Keeper, LeaderLatch, LeaderSelector, Requeue};
 
 /// A selector whose work never ends, and the receiver of its leads.
@@ -72,7 +74,7 @@ async fn a_request_to_give_the_lead_up_is_heard_and_answered_where_the_program_a
 async fn a_closed_keeper_ends_its_campaigns_leading_waiting_or_idle() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
-    let idle = LeaderSelector::start(&eve.election("e").unwrap(), Requeue::WhenAsked, |_| async {});
+    let idle = LeaderSelector::start(&eve.election("e").unwrap(), Requeue::WhenAsked, |_| async { Ok(()) });
     settle().await;
     let (leading, _leads) = endless(&ann, Requeue::Always);
     settle().await;
@@ -85,4 +87,92 @@ async fn a_closed_keeper_ends_its_campaigns_leading_waiting_or_idle() {
         assert!(!selector.requeue() && !selector.interrupt());
     }
     assert!(service.keeper().contenders("e").await.unwrap().is_empty());
+}
+
+/// What the work of selectors has failed with.
+#[derive(Debug, Default)]
+struct Failures(Mutex<Vec<String>>);
+
+impl Observer for Failures {
+    fn on_event(&self, event: &Event) {
+        if let Event::WorkFailed { error, .. } = event {
+            self.0.lock().push(error.to_string());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_fails_gives_the_lead_up_is_told_to_the_owner_and_is_begun_again_after_a_pause() {
+    let service = service();
+    let failures = Arc::new(Failures::default());
+    let ann = service.keeper_builder().observer(failures.clone()).build();
+    let (terms, mut led) = mpsc::unbounded_channel();
+    let failing = LeaderSelector::start(&ann.election("e").unwrap(), Requeue::Always, move |hold| {
+        terms.send((hold, tokio::time::Instant::now())).unwrap();
+        async { Err("no paper".into()) }
+    });
+    let (first, begun) = at_once("the lead", led.recv()).await.unwrap();
+    let (next, mut leads) = endless(&service.keeper(), Requeue::WhenAsked);
+    let lead = at_once("the next lead", leads.recv()).await.unwrap();
+    assert!(!first.is_held() && lead.is_held(), "another leads meanwhile");
+    assert_eq!(*failures.0.lock(), ["no paper"]);
+    assert!(led.try_recv().is_err());
+    next.close().await.unwrap();
+    let (again, begun_again) = after_pauses("the lead", led.recv()).await.unwrap();
+    assert!(begun_again.saturating_duration_since(begun) >= FAILURE_PAUSE);
+    assert!(again.fencing_token() > first.fencing_token());
+    at_once("the close", failing.close()).await.unwrap();
+    assert!(service.keeper().contenders("e").await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_fails_is_not_begun_again_by_a_selector_that_waits_to_be_asked() {
+    let keeper = service().keeper();
+    let (terms, mut led) = mpsc::unbounded_channel();
+    let selector = LeaderSelector::start(&keeper.election("e").unwrap(), Requeue::WhenAsked, move |_| {
+        terms.send(()).unwrap();
+        async { Err("no paper".into()) }
+    });
+    at_once("the lead", led.recv()).await.unwrap();
+    tokio::time::sleep(100 * FAILURE_PAUSE).await;
+    assert!(led.try_recv().is_err() && keeper.contenders("e").await.unwrap().is_empty());
+    assert!(selector.requeue());
+    at_once("the lead", led.recv()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_lives_as_long_as_a_clone_and_is_closed_by_any_of_them_more_than_once() {
+    let keeper = service().keeper();
+    let (selector, mut leads) = endless(&keeper, Requeue::Always);
+    let hold = at_once("the lead", leads.recv()).await.unwrap();
+    let clone = selector.clone();
+    drop(selector);
+    settle().await;
+    assert!(clone.has_leadership() && hold.is_held());
+    let closed = clone.clone();
+    for selector in [&clone, &closed, &clone] {
+        at_once("the close", selector.close()).await.unwrap();
+        assert!(!hold.is_held() && !selector.has_leadership() && !selector.interrupt());
+    }
+    let (selector, mut leads) = endless(&keeper, Requeue::Always);
+    let clone = selector.clone();
+    let hold = at_once("the lead", leads.recv()).await.unwrap();
+    drop((selector, clone));
+    settle().await;
+    assert!(!hold.is_held(), "no clone is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_work_is_told_to_the_first_that_closes_the_selector_and_to_no_other() {
+    let keeper = service().keeper();
+    let selector = LeaderSelector::start(&keeper.election("e").unwrap(), Requeue::Always, |_| async {
+        if true {
+            std::panic::resume_unwind(Box::new("planned"));
+        }
+        Ok(())
+    });
+    assert!(at_once("the end", selector.over()).await.is_none());
+    let panicked = tokio::spawn(selector.close()).await.unwrap_err();
+    assert_eq!(panicked.into_panic().downcast_ref(), Some(&"planned"));
+    at_once("the close", selector.close()).await.unwrap();
 }

@@ -252,6 +252,7 @@ async fn a_selector_of_a_drained_keeper_ends_with_its_work_and_stands_for_no_oth
     let election = keeper.election("lead").unwrap();
     let selector = LeaderSelector::start(&election, Requeue::Always, |_| async {
         tokio::time::sleep(DEADLINE / 2).await;
+        Ok(())
     });
     yield_often().await;
     assert!(selector.has_leadership());
