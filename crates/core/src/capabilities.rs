@@ -104,6 +104,9 @@ pub enum Following {
 }
 
 /// What a service promises.
+///
+/// With the feature `serde` it is serialized with the names and words of `lockkeeper capabilities`, which leave out how
+/// it is followed and whether it answers at once.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Capabilities {

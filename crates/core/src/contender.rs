@@ -300,6 +300,9 @@ pub enum Departure {
 }
 
 /// One contender, as an operator sees it.
+///
+/// With the feature `serde` it is serialized with the names of the command's JSON; its times are those since 1970, as
+/// `since_unix_ms`, `granted_unix_ms` and `until_unix_ms`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ContenderInfo {

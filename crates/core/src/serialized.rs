@@ -1,6 +1,8 @@
 //! URLs and tokens in the formats of serde: the text that is shown and parsed, since a derive would show their fields.
 //!
-//! What the text is, and what is refused in one, is left to `url` and `token`.
+//! What the text is, and what is refused in one, is left to `url` and `token`. `locks` has what is shown of locks.
+
+mod locks;
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -108,7 +108,8 @@
 //! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`]. With
 //! `fence-postgres` and `fence-mysql` a transaction of tokio-postgres and mysql_async does so by one line.
 //!
-//! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts.
+//! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts. [`ContenderInfo`],
+//! [`Capabilities`] and [`Finding`] are serialized with the names and words of the command's JSON.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
