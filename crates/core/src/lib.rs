@@ -65,6 +65,6 @@ pub use requirement::Requirement;
 pub use session_bond::{SessionBond, SessionMeter, SessionTimeout};
 pub use standing::{LivenessAt, PlaceBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
-pub use url::ServiceUrl;
+pub use url::{ServiceUrl, UrlBuilder};
 pub use view::{ConnectionNumber, Extent, Freshness, MutexRole, QueueView};
 pub use wait::{Backoff, Wait};

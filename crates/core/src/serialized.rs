@@ -4,15 +4,18 @@
 
 mod locks;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::token::FencingToken;
-use crate::url::ServiceUrl;
+use crate::url::{ServiceUrl, UrlBuilder};
 
 impl Serialize for ServiceUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -28,7 +31,59 @@ impl Serialize for ServiceUrl {
 
 impl<'de> Deserialize<'de> for ServiceUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
+        match deserializer.is_human_readable() {
+            true => deserializer.deserialize_any(UrlVisitor),
+            false => parsed(deserializer),
+        }
+    }
+}
+
+/// Reads a URL from its text, or from a table of its parts.
+struct UrlVisitor;
+
+/// A URL by its parts.
+#[derive(Deserialize)]
+struct UrlTable {
+    service: String,
+    #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
+    path: String,
+    user: Option<String>,
+    password: Option<String>,
+    #[serde(flatten)]
+    settings: BTreeMap<String, TableSetting>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a setting is a text or a whole number")]
+enum TableSetting {
+    Text(String),
+    Number(u64),
+}
+
+impl<'de> Visitor<'de> for UrlVisitor {
+    type Value = ServiceUrl;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string that is a service URL, or a table with its `service`, `hosts` and settings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ServiceUrl, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ServiceUrl, A::Error> {
+        let UrlTable { service, hosts, path, user, password, settings } =
+            UrlTable::deserialize(MapAccessDeserializer::new(map))?;
+        let builder = hosts.into_iter().fold(ServiceUrl::builder(&service).path(path), UrlBuilder::host);
+        let builder = settings.iter().fold(builder, |builder, (key, value)| match value {
+            TableSetting::Text(text) => builder.setting(key, text),
+            TableSetting::Number(number) => builder.setting(key, number),
+        });
+        let url = builder.build().map_err(A::Error::custom)?;
+        let url = user.into_iter().fold(url, ServiceUrl::with_user);
+        Ok(password.into_iter().fold(url, ServiceUrl::with_password))
     }
 }
 
@@ -82,7 +137,27 @@ mod tests {
             let told = ServiceUrl::parse(wrong).unwrap_err().to_string();
             assert!(error.starts_with(&told), "{error}, and the parser: {told}");
         }
-        assert!(from_str::<ServiceUrl>("5").unwrap_err().to_string().contains("expected a string"));
+        assert!(
+            from_str::<ServiceUrl>("5").unwrap_err().to_string().contains("expected a string that is a service URL")
+        );
+    }
+
+    #[test]
+    fn a_url_is_read_from_a_table_of_its_parts() {
+        let table = r#"{"service": "postgres", "hosts": ["db1:5432", "db2"], "path": "/app", "user": "ann",
+            "password": "1234/Sc0tt@h", "session_timeout": "20s", "commit": "sync", "n": 7}"#;
+        let url: ServiceUrl = from_str(table).unwrap();
+        let text = "postgres://ann@db1:5432,db2/app?commit=sync&n=7&session_timeout=20s";
+        assert_eq!(url, ServiceUrl::parse(text).unwrap().with_password("1234/Sc0tt@h"));
+        assert_eq!(from_str::<ServiceUrl>(r#"{"service": "memory"}"#).unwrap(), ServiceUrl::parse("memory:").unwrap());
+        for (table, told) in [
+            (r#"{"hosts": ["h1"]}"#, "missing field `service`"),
+            (r#"{"service": "zk", "hosts": ["h1;h2"]}"#, "`;`"),
+            (r#"{"service": "zk", "hosts": ["h1"], "base": true}"#, "a setting is a text or a whole number"),
+        ] {
+            let error = from_str::<ServiceUrl>(table).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
     }
 
     #[test]

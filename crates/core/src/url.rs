@@ -7,6 +7,7 @@
 //! A password may by mistake contain a character that ends the hosts. Then the rest of it looks like a path, and would
 //! be shown. So an `@` after the hosts is an error, and errors quote nothing until the URL is known to have none there.
 
+mod builder;
 mod hosts;
 mod settings;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use hosts::{encode_name, parse_hosts};
 use crate::duration::parse_duration_with_unit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
+pub use builder::UrlBuilder;
 pub use hosts::{HOSTS_MAX, Host};
 pub use settings::{Elsewhere, Given, Kind, Setting, Settings, Unset};
 
@@ -31,7 +33,9 @@ pub const URL_BYTES_MAX: usize = 8_192;
 /// With the feature `serde` it is serialized as its text, and parsed when it is deserialized. A URL with a password
 /// fails to be serialized: `***` would be read back as the password, and without a password the service would take the
 /// user for another one. Keep the URL without it, and add it where the URL is used, by
-/// [`with_password`](Self::with_password).
+/// [`with_password`](Self::with_password). In formats that people write, a table of its parts is read too: `service`,
+/// which is the scheme, `hosts`, `path`, `user` and `password`; all others are settings, as texts or numbers. A
+/// password of a table needs no escapes.
 ///
 /// ```
 /// use lockkeeper::ServiceUrl;

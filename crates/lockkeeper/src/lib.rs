@@ -108,8 +108,9 @@
 //! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`]. With
 //! `fence-postgres` and `fence-mysql` a transaction of tokio-postgres and mysql_async does so by one line.
 //!
-//! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts. [`ContenderInfo`],
-//! [`Capabilities`] and [`Finding`] are serialized with the names and words of the command's JSON.
+//! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts; a URL is read from a
+//! table of its parts too. [`ContenderInfo`], [`Capabilities`] and [`Finding`] are serialized with the names and words
+//! of the command's JSON.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -133,7 +134,7 @@ pub use lockkeeper_core::{
     Advice, Answers, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
     Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, NamePattern, Operation, Owner, ParseTokenError,
     QueueName, Remnant, RemnantKind, Removal, Requirement, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl,
-    SessionTimeout, Severity, StoppedHolder, UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
+    SessionTimeout, Severity, StoppedHolder, UNUSED_FOR, UrlBuilder, Wait, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::{
     Admin, Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex,

@@ -325,7 +325,7 @@ fn either(words: &[impl fmt::Display]) -> String {
 }
 
 /// A length of time as a URL says it, if one number says it.
-fn shown(time: Duration) -> String {
+pub(super) fn shown(time: Duration) -> String {
     const UNITS: [(&str, u128); 4] =
         [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)];
     let nanos = time.as_nanos();
