@@ -75,9 +75,27 @@ impl ErrorKind {
 }
 
 /// Whether trying again can help.
+///
+/// ```
+/// use lockkeeper::Advice;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let backup = keeper.mutex("nightly-backup")?;
+/// let guard = backup.lock().await?;
+/// keeper.testing().expect("a memory keeper").expire_session();
+/// let lost = guard.release().await.expect_err("the hold was lost");
+/// assert_eq!(lost.advice(), Advice::AskAgain);
+/// backup.lock().await?.release().await
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller handles every one")]
 pub enum Advice {
+    /// For this hold it cannot, since the hold was lost and does not come back; but the lock can be asked for again, by
+    /// a keeper that is open. What was done under the hold may have been overtaken.
+    AskAgain,
     /// It cannot: the same call fails again until the cause is removed.
     Permanent,
     /// It can: the call had no effect.
@@ -154,6 +172,11 @@ impl Error {
     /// Makes an error of a call that had no effect and may succeed if tried again.
     pub fn transient(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
         Self::new(kind, Advice::Transient, operation, message.into())
+    }
+
+    /// Makes an error of a hold that was lost, whose lock can be asked for again.
+    pub fn ask_again(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
+        Self::new(kind, Advice::AskAgain, operation, message.into())
     }
 
     /// Makes an error of a call that may have taken effect.

@@ -124,7 +124,7 @@ impl Entered {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`], permanent, if our place had been lost before, so that the others may have gone on without
+    /// [`ErrorKind::Lost`], if our place had been lost before, so that the others may have gone on without
     /// us.
     pub async fn leave(self) -> Result<()> {
         self.leave_within(Wait::Forever).await.map(granted)

@@ -206,6 +206,7 @@ impl ClientError {
         };
         // Not as the message: the cause says it, and the message stays that of the kind.
         let error = match self.advice() {
+            Advice::AskAgain => Error::ask_again(kind, operation, ""),
             Advice::Permanent => Error::permanent(kind, operation, ""),
             Advice::Transient => Error::transient(kind, operation, ""),
             Advice::Unknown => Error::unknown(kind, operation, ""),
@@ -218,7 +219,7 @@ impl ClientError {
         let message = self.to_string();
         let error = match self.advice() {
             Advice::Unknown => Error::unknown(ErrorKind::ConnectionLost, operation, message),
-            Advice::Permanent | Advice::Transient => Error::transient(ErrorKind::ConnectionLost, operation, message),
+            _ => Error::transient(ErrorKind::ConnectionLost, operation, message),
         };
         error.caused_by(trouble)
     }

@@ -10,7 +10,7 @@ use lockkeeper::counter::SharedCounter;
 use lockkeeper::once::{Once, Slot, SlotClaim, SlotGuard};
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{
-    Advice, Error, ErrorKind, Guard, Hold, Keeper, Liveness, Mutex, Permits, QueueName, Result, RwLock, Semaphore, Wait,
+    Advice, Error, Guard, Hold, Keeper, Liveness, Mutex, Permits, QueueName, Result, RwLock, Semaphore, Wait,
 };
 use tokio::time::timeout;
 
@@ -215,8 +215,7 @@ impl ClaimHold {
         };
         let _ = timeout(CLOSE_MAX, releasing).await;
         // What was lost is not ours to give back; that it could not be told either is no news.
-        let is_news =
-            |error: &Error| error.advice() == Advice::Permanent && !matches!(error.kind(), ErrorKind::Lost(_));
+        let is_news = |error: &Error| error.advice() == Advice::Permanent;
         match (released, lost) {
             (Some(Err(error)), _) if !is_loss_told || is_news(&error) => voice.say(&format!("{error:#}")),
             (Some(_), _) => {}

@@ -313,7 +313,7 @@ async fn broken(fixture: &dyn Fixture) {
     assert_eq!(soon("the loss", hold.lost()).await, LossReason::Broken);
     assert_eq!(hold.liveness(), Liveness::Lost(LossReason::Broken));
     let error = soon("the release", guard.release()).await.expect_err("the hold was lost");
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(LossReason::Broken), Advice::Permanent));
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(LossReason::Broken), Advice::AskAgain));
     assert!(next.hold().is_held() && next.fencing_token() > token);
     assert!(other.hold().is_held(), "the session goes on");
     release(next).await;

@@ -84,7 +84,7 @@ async fn assert_lost(held: Held, reason: LossReason) {
         assert!(hold.standing().is_none());
     }
     let error = soon("the release", held.release()).await.expect_err("the hold was lost");
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(reason), Advice::Permanent));
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(reason), Advice::AskAgain));
 }
 
 /// The session of a holder expires: the next one is granted what it held, and keeps it. Returns the hold that was lost.

@@ -149,7 +149,7 @@ async fn is_lost(fixture: &dyn Fixture, loss: Loss, way: Way) {
     let error = outcome.expect_err("the hold was lost");
     // A holder that stands still for a session timeout has lapsed, also if something else has happened.
     let reasons = [loss.reason(), LossReason::Lapsed].map(ErrorKind::Lost);
-    assert!(reasons.contains(&error.kind()) && error.advice() == Advice::Permanent, "{error:?}");
+    assert!(reasons.contains(&error.kind()) && error.advice() == Advice::AskAgain, "{error:?}");
 }
 
 /// In which way a lock is held and given back.

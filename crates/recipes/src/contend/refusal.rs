@@ -77,7 +77,7 @@ pub(crate) fn refused(queue: &QueueName, message: impl Into<String>) -> Error {
 
 /// Returns the error for a hold that was lost before it was given back.
 pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
-    Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
+    Error::ask_again(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
 }
 
 #[cfg(test)]

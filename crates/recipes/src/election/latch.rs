@@ -128,8 +128,8 @@ impl LeaderLatch {
     /// # Errors
     ///
     /// The error that had ended the campaign before, if there was one;
-    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), permanent, if it led and the lead was lost before it was
-    /// given up; transient if the service could not be told yet: it is told as soon as it can be.
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if it led and the lead was lost before it was given up;
+    /// transient if the service could not be told yet: it is told as soon as it can be.
     pub fn close(&self, mode: CloseMode) -> impl Future<Output = Result<()>> + Send + 'static {
         self.closed.send_if_modified(|closed| {
             let is_first = closed.is_none();

@@ -165,11 +165,11 @@ impl<Kind> Guard<Kind> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`], permanent, if the hold had been lost before: another
-    /// client may have been granted the lock while this process still believed its hold. A hold that had ended by its
-    /// [`max_hold`](crate::Mutex::max_hold) fails in the same way. The loss is reported for every answer of the
-    /// service, also if only that answer reveals it: a process that stood still learns of it then. Transient if the
-    /// service could not be told yet; it is told as soon as it can be. Permanent, such as
+    /// [`ErrorKind::Lost`], with [`Advice::AskAgain`](lockkeeper_core::Advice::AskAgain), if the hold had been lost
+    /// before: another client may have been granted the lock while this process still believed its hold. A hold that
+    /// had ended by its [`max_hold`](crate::Mutex::max_hold) fails in the same way. The loss is reported for every
+    /// answer of the service, also if only that answer reveals it: a process that stood still learns of it then.
+    /// Transient if the service could not be told yet; it is told as soon as it can be. Permanent, such as
     /// [`ErrorKind::Refused`], if the service refuses it; it is tried again in the
     /// background, and until that succeeds or the session ends the lock stays taken.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
