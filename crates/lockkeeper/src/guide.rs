@@ -18,6 +18,7 @@
 //! | [`redis`] | what is promised on Redis and Valkey, versions, least rights to copy, settings of the server |
 //! | [`sql`] | PostgreSQL and MariaDB: setup, least rights, poolers, failovers, settings of the server |
 //! | [`zookeeper`] | how to run an ensemble for locks, and what happens when it fails |
+//! | [`compatibility`] | versions, Rust, layouts that share a queue, upgrades, versions of services |
 //! | [`peers`] | a comparison with other libraries |
 
 #[doc = include_str!("../guide/which-lock.md")]
@@ -67,6 +68,9 @@ pub mod sql {}
 
 #[doc = include_str!("../guide/zookeeper.md")]
 pub mod zookeeper {}
+
+#[doc = include_str!("../guide/compatibility.md")]
+pub mod compatibility {}
 
 #[doc = include_str!("../guide/peers.md")]
 pub mod peers {}

@@ -1,4 +1,4 @@
-//! A server for programs without a runtime, on a thread of its own.
+//! A server for programs without a runtime, on a thread for itself.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::server::builder::ServerBuilder;
 use crate::server::embedded::EmbeddedServer;
 use crate::server::error::ServerError;
 
-/// An [`EmbeddedServer`] on a thread of its own; dropping it stops the server and waits for the end of that thread.
+/// An [`EmbeddedServer`] on a thread for itself; dropping it stops the server and waits for the end of that thread.
 ///
 /// Made by [`EmbeddedServer::start_blocking`] and [`ServerBuilder::start_blocking`]. Once the drop is over, all its
 /// connections are closed and it listens no more.
@@ -59,7 +59,7 @@ impl EmbeddedServer {
 }
 
 impl ServerBuilder {
-    /// Starts the server on a thread of its own, for a program without a runtime. When this returns, the server accepts
+    /// Starts the server on a thread for itself, for a program without a runtime. When this returns, the server accepts
     /// clients.
     ///
     /// # Errors
