@@ -66,9 +66,13 @@ pub struct Once {
 
 struct SlottedJob {
     mutex: Mutex,
-    /// Which slots are taken.
+    /// Which slots are taken. It has a name for itself: on ZooKeeper the node of a lock goes when no contender stands
+    /// there, and a value in it would go too.
     value: SharedValue,
 }
+
+/// The end of that name.
+const SLOTS: &str = ".slots";
 
 /// What came of a call for a slot.
 #[derive(Debug)]
@@ -97,9 +101,10 @@ pub struct SlotGuard {
 }
 
 impl Keeper {
-    /// Returns the job of this name.
+    /// Returns the job of this name. Its slots are kept in the shared value `NAME.slots`.
     pub fn once(&self, name: &str) -> Result<Once> {
-        let job = SlottedJob { mutex: self.mutex(name)?, value: self.shared_value(name)? };
+        let (mutex, value) = (self.mutex(name)?, self.shared_value(&format!("{name}{SLOTS}"))?);
+        let job = SlottedJob { mutex, value };
         Ok(Once { job: Arc::new(job), repeats: false })
     }
 }
@@ -130,7 +135,7 @@ impl Once {
         let shared = &self.job.value.lock().shared;
         let wait = wait.starting(shared.clock.now());
         let known = |value: Option<Value>| Some(self.judge(value.as_ref(), slot));
-        let mut look = ValueSays { queue: self.name(), read: known };
+        let mut look = ValueSays { queue: self.job.value.name(), read: known };
         match grant(shared, self.name(), &mut look, wait, None).await?.transpose()? {
             None => return Ok(SlotClaim::TimeIsUp),
             Some(SlotVerdict::Taken) => return Ok(SlotClaim::Taken),
@@ -141,7 +146,7 @@ impl Once {
             Ok(SlotVerdict::Free | SlotVerdict::Ours) => None,
             late => Some(late),
         };
-        let mut another = ValueSays { queue: self.name(), read: in_vain };
+        let mut another = ValueSays { queue: self.job.value.name(), read: in_vain };
         let locked = tokio::select! {
             biased;
             locked = self.job.mutex.lock_within(wait) => locked?,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{Expected, Mode, Part, QueueName, Value, ValueVersion};
+use lockkeeper_recipes::once::{Slot, SlotClaim};
 use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
@@ -59,6 +60,18 @@ async fn a_value_stays_though_the_containers_of_its_queue_are_reaped() {
         until("the reaping", async || operator.exists(&node).await.unwrap().is_none()).await;
     }
     assert_eq!(&get(&ann, &line("count")).await.unwrap().bytes[..], b"7");
+}
+
+#[tokio::test]
+async fn a_slot_stays_used_up_though_the_node_of_its_lock_is_reaped() {
+    let Some(bench) = Bench::reaping_every(SERVER, Duration::from_millis(100)).await else { return };
+    let (ann, operator) = (bench.party(""), bench.operator().await);
+    let (report, today) = (ann.keeper.once("report").unwrap(), Slot::named("2026-11-29").unwrap());
+    let SlotClaim::Granted(guard) = soon("the slot", report.claim(&today)).await.unwrap() else { panic!("it is free") };
+    soon("the release", guard.release()).await.unwrap();
+    until("the reaping", async || operator.exists("/lockkeeper/report").await.unwrap().is_none()).await;
+    let late = soon("an answer", report.claim(&today)).await.unwrap();
+    assert!(matches!(late, SlotClaim::Taken), "{late:?}");
 }
 
 #[tokio::test]
