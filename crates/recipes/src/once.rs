@@ -444,7 +444,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_name_whose_value_is_none_of_slots_is_refused() {
         let service = service();
-        service.keeper().shared_value("report").unwrap().set(b"slow and steady").await.unwrap();
+        service.keeper().shared_value("report.slots").unwrap().set(b"slow and steady").await.unwrap();
         let error = at_once("the refusal", once(&service).claim(&today())).await.unwrap_err();
         assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent));
         assert!(error.to_string().contains("report"), "{error}");
