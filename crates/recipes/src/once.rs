@@ -66,12 +66,11 @@ pub struct Once {
 
 struct SlottedJob {
     mutex: Mutex,
-    /// Which slots are taken. It has a name for itself: on ZooKeeper the node of a lock goes when no contender stands
-    /// there, and a value in it would go too.
+    /// Which slots are taken.
     value: SharedValue,
 }
 
-/// The end of that name.
+/// The end of that value's name: on ZooKeeper a value in the node of a lock goes with the lock's last contender.
 const SLOTS: &str = ".slots";
 
 /// What came of a call for a slot.
@@ -103,8 +102,7 @@ pub struct SlotGuard {
 impl Keeper {
     /// Returns the job of this name. Its slots are kept in the shared value `NAME.slots`.
     pub fn once(&self, name: &str) -> Result<Once> {
-        let (mutex, value) = (self.mutex(name)?, self.shared_value(&format!("{name}{SLOTS}"))?);
-        let job = SlottedJob { mutex, value };
+        let job = SlottedJob { mutex: self.mutex(name)?, value: self.shared_value(&format!("{name}{SLOTS}"))? };
         Ok(Once { job: Arc::new(job), repeats: false })
     }
 }
