@@ -1,15 +1,22 @@
-//! The page of guarantees: each of its lines names tests, and each test that it names exists.
+//! The pages of guarantees: each of their lines names tests, and each test that it names exists.
 //!
 //! A line is an item of a list, a row of a table or a paragraph; one that ends with a colon introduces others. The note
-//! at its end (`[^name]`) names cases of the conformance suite (`case: TITLE`) and tests of a crate
-//! (`redis::a_sentence`). Whether a test shows what the line says is left to who reads both.
+//! at its end (`[^name]`) names cases of the conformance suite (`case: TITLE`; `…` may stand for the end of a title)
+//! and tests of a crate (`redis::a_sentence`). Whether a test shows what the line says is left to who reads both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assert_none;
 use crate::sources::{Source, sources};
 
-const PAGE: &str = "GUARANTEES.md";
+/// The front page.
+const FRONT: &str = "GUARANTEES.md";
+
+/// Where the pages of conditions are.
+const FOLDER: &str = "docs/guarantees/";
+
+/// A longer item of a list is two promises, or says what no reader needs.
+const ITEM_WORDS_MAX: usize = 60;
 
 /// Where the cases of the conformance suite are.
 const CASES_FOLDER: &str = "crates/conformance/src/cases/";
@@ -19,6 +26,9 @@ const OTHER_HARNESS: &str = "libtest_mimic";
 
 /// What a name begins with that is the title of a case.
 const CASE: &str = "case: ";
+
+/// What ends a title that is not given in full.
+const CUT: char = '…';
 
 /// What begins a note's text, and a reference to it.
 const NOTE: &str = "[^";
@@ -138,10 +148,18 @@ impl<'text> Tests<'text> {
         tests
     }
 
+    /// How many texts of the suite have this in them.
+    fn cases_with(&self, text: &str) -> usize {
+        self.cases.iter().map(|cases| cases.matches(text).count()).sum()
+    }
+
     fn has(&self, name: &str) -> bool {
         if let Some(title) = name.strip_prefix(CASE) {
-            let title = format!("\"{title}\"");
-            return self.cases.iter().any(|text| text.contains(&title));
+            return match title.strip_suffix(CUT) {
+                // The beginning of a title says which case is meant only if no other one begins so.
+                Some(begin) => self.cases_with(&format!("\"{begin}")) == 1,
+                None => self.cases_with(&format!("\"{title}\"")) > 0,
+            };
         }
         let Some((folder, test)) = name.split_once("::") else { return false };
         let as_text = format!("\"{test}\"");
@@ -176,27 +194,32 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn breaches(page: &Page, tests: &Tests<'_>) -> Vec<String> {
+/// The breaches of a page, which is at `path`.
+fn breaches(path: &str, page: &Page, tests: &Tests<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut used = BTreeSet::new();
     for Statement { at, text } in &page.statements {
+        let words = text.split_whitespace().count();
+        if text.starts_with("- ") && words > ITEM_WORDS_MAX {
+            found.push(format!("{path}:{at}: an item of {words} words, {ITEM_WORDS_MAX} at most: make two of it"));
+        }
         let names: Vec<_> = references(text).collect();
         if names.is_empty() {
-            found.push(format!("{PAGE}:{at}: names no test: end the line with a note, `[^name]`"));
+            found.push(format!("{path}:{at}: names no test: end the line with a note, `[^name]`"));
         }
         let unknown = names.iter().filter(|name| !page.notes.contains_key(**name));
-        found.extend(unknown.map(|name| format!("{PAGE}:{at}: there is no note {name}")));
+        found.extend(unknown.map(|name| format!("{path}:{at}: there is no note {name}")));
         used.extend(names);
     }
     for (note, text) in &page.notes {
         if !used.contains(note.as_str()) {
-            found.push(format!("{PAGE}: no line has the note {note}"));
+            found.push(format!("{path}: no line has the note {note}"));
         }
         if quoted(text).next().is_none() {
-            found.push(format!("{PAGE}: the note {note} names no test"));
+            found.push(format!("{path}: the note {note} names no test"));
         }
         let missing = quoted(text).filter(|name| !tests.has(name));
-        found.extend(missing.map(|name| format!("{PAGE}: the note {note} names {name:?}, and there is no such test")));
+        found.extend(missing.map(|name| format!("{path}: the note {note} names {name:?}, and there is no such test")));
     }
     found
 }
@@ -204,10 +227,21 @@ fn breaches(page: &Page, tests: &Tests<'_>) -> Vec<String> {
 #[test]
 fn each_line_of_the_guarantees_names_tests_that_exist() {
     let sources = sources();
-    let page = sources.iter().find(|source| source.path == PAGE).expect("the page is there");
-    let page = Page::read(&page.text);
-    assert!(page.statements.len() > 150, "only {} lines were found", page.statements.len());
-    assert_none(&breaches(&page, &Tests::of(&sources)));
+    let tests = Tests::of(&sources);
+    let is_page = |path: &str| path == FRONT || path.starts_with(FOLDER) && path.ends_with(".md");
+    let pages: Vec<_> = sources
+        .iter()
+        .filter(|source| is_page(&source.path))
+        .map(|Source { path, text }| (path.as_str(), Page::read(text)))
+        .collect();
+    let of_service = ["etcd", "files", "redis", "sql", "zookeeper"].map(|service| format!("{FOLDER}{service}.md"));
+    for path in of_service.iter().map(String::as_str).chain([FRONT]) {
+        let page = pages.iter().find(|(other, _)| *other == path);
+        let statements = page.map_or(0, |(_, page)| page.statements.len());
+        assert!(statements > 10, "{path}: only {statements} lines were found");
+    }
+    let found: Vec<_> = pages.iter().flat_map(|(path, page)| breaches(path, page, &tests)).collect();
+    assert_none(&found);
 }
 
 #[test]
@@ -221,10 +255,16 @@ fn a_line_without_a_test_and_a_test_that_was_renamed_are_reported() {
         source("crates/redis/src/b.rs", "#[cfg(test)]\nfn no_test() {"),
         source("crates/sql/src/c.rs", "#[test]\nfn $name() {}\nmade!(it_is_made, it_is_made_too);"),
         source("crates/etcd/tests/faults/main.rs", "use libtest_mimic::Trial; [(\"it_holds\", play)]"),
-        source("crates/conformance/src/cases/order.rs", "Case::new(\n\"first come, first served\", order)"),
+        source(
+            "crates/conformance/src/cases/order.rs",
+            "Case::new(\n\"first come, first served\", order)\nCase::new(\"first of all\", all)",
+        ),
     ];
     let tests = Tests::of(&sources);
-    let of = |text: &str| breaches(&Page::read(&format!("An introduction.\n\n## Promises\n\n{text}\n")), &tests);
+    let of = |text: &str| {
+        let page = Page::read(&format!("An introduction.\n\n## Promises\n\n{text}\n"));
+        breaches("a.md", &page, &tests)
+    };
     let note = "\n\n[^a]: `redis::it_is`, `etcd::it_holds`, `sql::it_is_made`,\n  `case: first come, first served`";
     for right in
         ["- One.\n  Two.[^a]", "| what | then |\n| --- | --- |\n| x | y[^a] |", "As follows:\n\n- One.[^a]", "So.[^a]"]
@@ -234,9 +274,14 @@ fn a_line_without_a_test_and_a_test_that_was_renamed_are_reported() {
     for wrong in ["- One.\n- Two.[^a]", "- One.[^a]\n\nNo note.", "- One.[^a]\n- Two.[^b]", "| x | y |\n\nSo.[^a]"] {
         assert_eq!(of(&format!("{wrong}{note}")).len(), 1, "{wrong}");
     }
-    for name in
-        ["redis::it_was", "redis::no_test", "sql::it_is", "sql::made", "it_is", "case: last come", "case: it_is"]
-    {
+    assert_eq!(of("So.[^a]\n\n[^a]: `case: first come…`"), [""; 0], "the beginning of one title");
+    for words in [ITEM_WORDS_MAX, ITEM_WORDS_MAX + 1] {
+        let item = format!("-{}.[^a]{note}", " word".repeat(words - 1));
+        assert_eq!(of(&item).len(), words - ITEM_WORDS_MAX, "an item of {words} words");
+    }
+    let names = ["redis::it_was", "redis::no_test", "sql::it_is", "sql::made", "it_is"];
+    let cases = ["case: last come", "case: it_is", "case: first come", "case: first…", "case: last…"];
+    for name in names.into_iter().chain(cases) {
         let found = of(&format!("So.[^a]\n\n[^a]: `redis::it_is`,\n  `{name}`"));
         assert!(found.len() == 1 && found[0].contains(name), "{found:?}");
     }
