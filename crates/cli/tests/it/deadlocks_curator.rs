@@ -69,7 +69,8 @@ async fn a_deadlock_with_a_curator_that_says_its_owner_is_known() {
 }
 
 #[test]
-fn the_mutex_that_says_its_owner_is_the_one_of_the_documentation() {
+fn the_documentation_leads_to_the_mutex_that_says_its_owner() {
     let documentation = include_str!("../../../../docs/mixed-fleets.md");
-    assert!(documentation.contains(curator::OWNED_MUTEX.trim_end()), "docs/mixed-fleets.md shows another one");
+    assert!(documentation.contains("(../crates/faults/peers/curator/OwnedMutex.java)"), "it is named elsewhere");
+    assert!(curator::OWNED_MUTEX.contains("class OwnedMutex extends InterProcessMutex"));
 }

@@ -31,6 +31,14 @@ fn last_column(row: &str) -> &str {
     row.trim_end_matches(['|', ' ']).rsplit(" | ").next().expect("a row has columns")
 }
 
+/// Whether a name is that of a case, or, where it ends with `…`, the beginning of one case's name and of no other.
+fn is_one(known: &BTreeSet<&str>, name: &str) -> bool {
+    match name.strip_suffix('…') {
+        Some(begin) => known.iter().filter(|other| other.starts_with(begin)).count() == 1,
+        None => known.contains(name),
+    }
+}
+
 #[test]
 fn every_case_that_the_page_names_is_in_the_suite() {
     let cases = cases();
@@ -40,7 +48,7 @@ fn every_case_that_the_page_names_is_in_the_suite() {
         .into_iter()
         .flat_map(named)
         .filter_map(|name| name.strip_prefix("case: "))
-        .filter(|name| !known.contains(name))
+        .filter(|name| !is_one(&known, name))
         .collect();
     assert!(missing.is_empty(), "no such case: {missing:#?}");
 }

@@ -1,4 +1,4 @@
-//! The table of `docs/mixed-fleets.md`, pair by pair: one client holds, the other tries; then the other way round.
+//! The pairs of `docs/mixed-fleets.md`, one by one: one client holds, the other tries; then the other way round.
 //!
 //! The pairs that do not exclude each other are tried too: if one of them changes, the table must change.
 
