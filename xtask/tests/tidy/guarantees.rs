@@ -13,7 +13,7 @@ use crate::sources::{Source, sources};
 const FRONT: &str = "GUARANTEES.md";
 
 /// Where the pages of conditions are.
-const FOLDER: &str = "docs/guarantees/";
+pub(crate) const FOLDER: &str = "docs/guarantees/";
 
 /// A longer item of a list is two promises, or says what no reader needs.
 const ITEM_WORDS_MAX: usize = 60;

@@ -9,6 +9,7 @@ mod crates;
 mod guarantees;
 mod layers;
 mod names;
+mod pages;
 mod readme;
 mod sources;
 mod words;
