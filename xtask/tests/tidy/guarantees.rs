@@ -236,10 +236,10 @@ fn each_line_of_the_guarantees_names_tests_that_exist() {
         .collect();
     let of_service = ["etcd", "files", "redis", "sql", "zookeeper"].map(|service| format!("{FOLDER}{service}.md"));
     for path in of_service.iter().map(String::as_str).chain([FRONT]) {
-        let page = pages.iter().find(|(other, _)| *other == path);
-        let statements = page.map_or(0, |(_, page)| page.statements.len());
-        assert!(statements > 10, "{path}: only {statements} lines were found");
+        assert!(pages.iter().any(|(other, _)| *other == path), "{path} was not found");
     }
+    let statements: usize = pages.iter().map(|(_, page)| page.statements.len()).sum();
+    assert!(statements > 150, "only {statements} lines were found");
     let found: Vec<_> = pages.iter().flat_map(|(path, page)| breaches(path, page, &tests)).collect();
     assert_none(&found);
 }
