@@ -30,7 +30,8 @@ pub mod memory;
 mod modes;
 mod name;
 mod opener;
-mod randomness;
+#[doc(hidden)]
+pub mod randomness;
 mod requirement;
 #[cfg(feature = "serde")]
 mod serialized;

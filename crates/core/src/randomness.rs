@@ -19,6 +19,18 @@ pub(crate) fn next_128_bits() -> Result<u128, getrandom::Error> {
     PIECE.with_borrow_mut(|piece| piece.next(std::process::id()))
 }
 
+/// Returns a number that spreads attempts in time or over servers, and protects nothing; 0 if there is no randomness.
+pub fn spread() -> u64 {
+    // The lower half is as random as the whole.
+    next_128_bits().map_or(0, |bits| bits as u64)
+}
+
+/// Gives this thread the numbers of a seed in place of the system's, so that a simulation can be repeated. Never for a
+/// program: other processes then have the same tickets.
+pub fn seed_this_thread(seed: u64) {
+    PIECE.with_borrow_mut(|piece| *piece = RandomPiece { sequence: Some(seed), ..RandomPiece::used_up() });
+}
+
 /// Random bytes, each of which is given out once.
 #[derive(Clone, Debug)]
 struct RandomPiece {
@@ -26,18 +38,25 @@ struct RandomPiece {
     used: usize,
     /// The process that asked for them.
     asked_by: u32,
+    /// Where the sequence stands that is taken in place of the system's randomness.
+    sequence: Option<u64>,
 }
 
 impl RandomPiece {
     const fn used_up() -> Self {
-        Self { bytes: [0; PIECE_BYTES], used: PIECE_BYTES, asked_by: 0 }
+        Self { bytes: [0; PIECE_BYTES], used: PIECE_BYTES, asked_by: 0, sequence: None }
     }
 
     fn next(&mut self, process: u32) -> Result<u128, getrandom::Error> {
         // A fork has a copy of the bytes of its parent, which goes on to use them.
         if self.used == PIECE_BYTES || self.asked_by != process {
             self.used = PIECE_BYTES;
-            getrandom::fill(&mut self.bytes)?;
+            match &mut self.sequence {
+                Some(state) => self.bytes.chunks_mut(8).for_each(|bytes| {
+                    bytes.copy_from_slice(&next_of_sequence(state).to_ne_bytes()[..bytes.len()]);
+                }),
+                None => getrandom::fill(&mut self.bytes)?,
+            }
             (self.used, self.asked_by) = (0, process);
         }
         let mut answer = [0; ANSWER_BYTES];
@@ -46,6 +65,15 @@ impl RandomPiece {
         self.used = end;
         Ok(u128::from_ne_bytes(answer))
     }
+}
+
+/// The next number of a sequence (splitmix64).
+const fn next_of_sequence(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
@@ -81,5 +109,16 @@ mod tests {
         let mut piece = RandomPiece::used_up();
         let answer = piece.next(PARENT).unwrap().to_ne_bytes();
         assert!(!piece.bytes.windows(ANSWER_BYTES).any(|kept| kept == answer));
+    }
+
+    #[test]
+    fn a_seed_gives_its_thread_the_same_numbers_again() {
+        let numbers = |seed| {
+            seed_this_thread(seed);
+            [next_128_bits().unwrap(), next_128_bits().unwrap()]
+        };
+        assert_eq!(numbers(7), numbers(7));
+        assert_ne!(numbers(7), numbers(8));
+        assert_ne!(numbers(7)[0], numbers(7)[1]);
     }
 }

@@ -17,7 +17,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
     AdminBackend, Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId,
-    QueueName, Requirement, Result, Session, TicketHead, Wait,
+    QueueName, Requirement, Result, Session, TicketHead, Wait, randomness,
 };
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
@@ -128,7 +128,7 @@ impl Shared {
     /// Returns how long to wait after so many failures in a row, the first of an attempt that began at this moment;
     /// `None` to give up.
     pub(crate) fn delay(&self, failed: u32, started: BootInstant) -> Option<Duration> {
-        let random = getrandom::u64().unwrap_or(0);
+        let random = randomness::spread();
         self.retry.delay(failed, self.clock.now().saturating_duration_since(started), random)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, RuntimeClock};
-use lockkeeper_core::{Advice, Error, Result};
+use lockkeeper_core::{Advice, Error, Result, randomness};
 
 use crate::retry::RetryPolicy;
 
@@ -130,7 +130,7 @@ impl<E> Attempts<E> {
             };
             attempt = attempt.saturating_add(1);
             let now = self.clock.now();
-            let random = getrandom::u64().unwrap_or(0);
+            let random = randomness::spread();
             let next = self.policy.delay(attempt, now.saturating_duration_since(started), random);
             let Some(delay) = next.filter(|_| (self.is_transient)(&error)) else {
                 return Err(error);

@@ -209,6 +209,7 @@ impl LinkTask {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let opened = tokio::select! {
+            biased;
             opened = opening => opened,
             // The core has given the connection up, cut or not: nothing was said on it yet.
             _ = &mut self.reset => None,
@@ -247,6 +248,7 @@ impl LinkTask {
             is_cut
         };
         let is_cut = tokio::select! {
+            biased;
             () = reading => false,
             () = write_all(id, &mut writer, &mut chunks, &arrivals, &queue) => false,
             is_cut = ending => is_cut,

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::Advice;
 use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{Advice, randomness};
 use lockkeeper_session::{DialHistory, Failure, FailureKind, Order, Server, Ways, at_home};
 use lockkeeper_zk_proto::message::OpCode;
 
@@ -61,7 +61,7 @@ pub(crate) struct ClientOpener {
 
 impl ClientOpener {
     pub(crate) fn new(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
-        Self { config: Arc::new(config), dial, clock, history: Arc::new(DialHistory::new(random())) }
+        Self { config: Arc::new(config), dial, clock, history: Arc::new(DialHistory::new(randomness::spread())) }
     }
 
     pub(crate) fn open(&self) -> impl Future<Output = Result<Client, ClientError>> + Send + use<> {
@@ -149,7 +149,7 @@ impl Client {
             let (kind, operation) = (ClientErrorKind::NoRuntime, OpCode::CreateSession);
             return Err(ClientError::new(kind, Advice::Permanent, operation, "", message));
         };
-        let ways = Ways::new(config.servers.clone(), Order::Spread, random(), history);
+        let ways = Ways::new(config.servers.clone(), Order::Spread, randomness::spread(), history);
         let link = Arc::new(SessionLink::new(&config, clock));
         runtime.spawn(at_home(Driver::new(link.clone(), dial, ways, config.dial_share()).run()));
         Ok(Self { handle: Arc::new(Handle { link }) })
@@ -203,11 +203,6 @@ impl Client {
             }
         }
     }
-}
-
-/// Spreads attempts and protects nothing: without randomness servers are tried in the order given.
-pub(crate) fn random() -> u64 {
-    getrandom::u64().unwrap_or(0)
 }
 
 /// Says which ways were tried, and what came of each; what came of all of them is the error's source.

@@ -6,5 +6,5 @@ mod operations;
 
 pub use changes::{Created, NewNode, Transaction, TransactionResult};
 pub use handle::Client;
-pub(crate) use handle::{ClientOpener, random};
+pub(crate) use handle::ClientOpener;
 pub use operations::{NodeEvent, NodeWatch};

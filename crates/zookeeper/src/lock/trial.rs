@@ -4,13 +4,12 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Finding, Severity};
+use lockkeeper_core::{Finding, Severity, randomness};
 use lockkeeper_zk_proto::message::{
     Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, WatcherKind, ZkRequest,
 };
 use lockkeeper_zk_proto::path::ZnodePath;
 
-use crate::client::random;
 use crate::config::Config;
 use crate::error::ClientError;
 use crate::link::{SessionLink, if_there};
@@ -39,7 +38,7 @@ pub(super) async fn try_below_base(
 ) -> Result<(ZnodePath, Vec<MultiResult>), ClientError> {
     let mut parent = link.chroot.join(&config.base);
     loop {
-        let name = format!("lockkeeper-trial-{:016x}", random());
+        let name = format!("lockkeeper-trial-{:016x}", randomness::spread());
         let child = parent.child(&name).map_err(|error| ClientError::invalid_path(OpCode::Multi, &name, &error))?;
         let path = String::from(child);
         let empty = || Some(Vec::new().into());

@@ -7,11 +7,12 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     Advice, Error, ErrorKind, EventSender, FollowEvent, Follower, LockSnapshot, LossReason, Operation, Scope,
+    randomness,
 };
 use lockkeeper_session::{Random, or_never, pause_after};
 use lockkeeper_zk_proto::message::ErrorCode;
 
-use crate::client::{Client, ClientOpener, random};
+use crate::client::{Client, ClientOpener};
 use crate::error::ClientError;
 use crate::link::{LinkPhase, SessionLink};
 use crate::lock::follow::model::NodeModel;
@@ -32,7 +33,7 @@ const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 pub(in crate::lock) fn follow(access: ClientOpener, scope: Scope) -> Follower {
     Follower::run(|telling| {
         let teller = FollowSender { telling, is_lost: false, failures: 0 };
-        Following { access, teller, random: Random::new(random()) }.run(scope)
+        Following { access, teller, random: Random::new(randomness::spread()) }.run(scope)
     })
 }
 
