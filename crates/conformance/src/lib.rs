@@ -26,7 +26,7 @@
 //! come, and [`answered`] asks again what a busy service did not answer. A
 //! [`Party`] is a keeper over a backend, with a [`Journal`] of what its observer heard; [`Joins`] only counts, and
 //! [`crowd`] is one of many processes that wait for one lock. Planted bugs prove that the cases can fail, in
-//! `tests/it/planted_bugs.rs`.
+//! [`planted`] and `tests/it/planted_bugs.rs`.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -38,6 +38,7 @@ mod history;
 mod journal;
 mod memory;
 mod party;
+pub mod planted;
 mod random;
 mod runner;
 mod speaker;
@@ -47,11 +48,12 @@ mod waiting;
 pub use case::{Case, Runtime};
 pub use cases::cases;
 pub use fixture::{Client, Fault, FaultKind, Fixture, Sessions};
+pub use history::History;
 pub use journal::{Joins, Journal, is_joined};
 pub use libtest_mimic::Arguments;
 pub use lockkeeper_recipes::Handoff;
 pub use memory::MemoryFixture;
-pub use party::{Party, Waiting, answered, granted};
+pub use party::{Ask, Held, LOCK, Party, Waiting, answered, granted};
 pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, HANDOFFS, Outcome, run, run_case, run_under};
 pub use tap::{Pace, Tap};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Backend, ContenderInfo, FencingToken, LossReason, Part, Result, Wait};
+use lockkeeper_history::Asks;
 use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_recipes::{
     Entered, Guard, Hold, Keeper, KeeperBuilder, Leadership, LockKind, Mutex, MutexGuard, Permit, Permits, ReadGuard,
@@ -13,7 +14,6 @@ use lockkeeper_recipes::{
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::fixture::{Client, Fault, Fixture};
-use crate::history::Asks;
 use crate::journal::{Journal, is_joined};
 use crate::random::Random;
 use crate::speaker::part_of;
@@ -290,16 +290,21 @@ pub(crate) async fn all_done(mut tasks: JoinSet<()>) {
 }
 
 /// The lock that all is asked of.
-pub(crate) const LOCK: &str = "door";
+pub const LOCK: &str = "door";
 
-/// What is asked of the lock: as which kind, and for what of it.
+/// What is asked of the lock `door`: as which kind, and for what of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ask {
+#[non_exhaustive]
+pub enum Ask {
+    /// The mutex.
     Mutex,
+    /// A share of the read/write lock.
     Read,
+    /// Its writing side.
     Write,
     /// The first number of permits, of the second number.
     Permits(u32, u32),
+    /// To lead.
     Lead,
     /// To go into a double barrier of one member.
     Enter,
@@ -307,7 +312,11 @@ pub(crate) enum Ask {
 
 impl Ask {
     /// Asks; `None` if it was not granted in that time.
-    pub(crate) async fn within(self, keeper: &Keeper, wait: Wait) -> Result<Option<Held>> {
+    ///
+    /// # Errors
+    ///
+    /// Those of the lock.
+    pub async fn within(self, keeper: &Keeper, wait: Wait) -> Result<Option<Held>> {
         Ok(match self {
             Self::Mutex => keeper.mutex(LOCK)?.lock_within(wait).await?.map(Held::Mutex),
             Self::Read => keeper.rw_lock(LOCK)?.read_within(wait).await?.map(Held::Read),
@@ -343,7 +352,7 @@ impl Ask {
     }
 
     /// As it is written in a history.
-    pub(crate) const fn recorded(self) -> Asks {
+    pub const fn recorded(self) -> Asks {
         match self {
             Self::Read => Asks::Share,
             Self::Permits(wanted, _) => Asks::Permits(wanted),
@@ -383,18 +392,25 @@ impl Until {
 
 /// What was granted; dropping it gives it back.
 #[derive(Debug)]
-pub(crate) enum Held {
+#[non_exhaustive]
+pub enum Held {
+    /// The mutex.
     Mutex(MutexGuard),
+    /// A share.
     Read(ReadGuard),
+    /// The writing side.
     Write(WriteGuard),
+    /// Permits.
     Permits(Vec<Permit>),
+    /// The lead.
     Lead(Leadership),
+    /// A place inside a double barrier.
     Inside(Entered),
 }
 
 impl Held {
     /// The hold of each guard.
-    pub(crate) fn holds(&self) -> Vec<&Hold> {
+    pub fn holds(&self) -> Vec<&Hold> {
         match self {
             Self::Mutex(guard) => vec![guard.hold()],
             Self::Read(guard) => vec![guard.hold()],
@@ -406,13 +422,17 @@ impl Held {
     }
 
     /// Returns its token; for several permits the least.
-    pub(crate) fn token(&self) -> FencingToken {
+    ///
+    /// # Panics
+    ///
+    /// If there are no permits.
+    pub fn token(&self) -> FencingToken {
         let tokens = self.holds().into_iter().map(Hold::fencing_token);
         tokens.min().expect("a caller that is granted something has a hold")
     }
 
     /// Tells whether all of it is held.
-    pub(crate) fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         self.holds().iter().all(|hold| hold.is_held())
     }
 
@@ -426,8 +446,12 @@ impl Held {
         lost[0]
     }
 
-    /// Gives it back; an error says that this failed or that it had been lost.
-    pub(crate) async fn release(self) -> Result<()> {
+    /// Gives it back.
+    ///
+    /// # Errors
+    ///
+    /// It had been lost, or the service could not be told.
+    pub async fn release(self) -> Result<()> {
         match self {
             Self::Mutex(guard) => guard.release().await,
             Self::Read(guard) => guard.release().await,

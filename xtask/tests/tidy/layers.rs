@@ -37,6 +37,7 @@ use Imports::{Anything, These};
 const LAYERS: &[Place] = &[
     Place { layer: 0, package: "lockkeeper-core", may_import: These(&[]) },
     Place { layer: 0, package: "lockkeeper-zk-proto", may_import: These(&[]) },
+    Place { layer: 1, package: "lockkeeper-history", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 1, package: "lockkeeper-tls", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 2, package: "lockkeeper-session", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
     Place { layer: 2, package: "lockkeeper-recipes", may_import: These(&["lockkeeper-core"]) },
@@ -90,9 +91,10 @@ const LAYERS: &[Place] = &[
     Place {
         layer: TESTING,
         package: "lockkeeper-conformance",
-        may_import: These(&["lockkeeper-core", "lockkeeper-recipes"]),
+        may_import: These(&["lockkeeper-core", "lockkeeper-history", "lockkeeper-recipes"]),
     },
     Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
+    Place { layer: TESTING, package: "lockkeeper-simulation", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-trials", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-pictures", may_import: Anything },

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, LossReason, Modes};
+use lockkeeper_history::{Limits, What, check};
 use lockkeeper_recipes::Keeper;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
-use crate::history::{History, Limits, What, check};
+use crate::history::History;
 use crate::party::{Ask, Held, LOCK, Until, all_done};
 use crate::random::Random;
 use crate::tap::{Pace, Tap};
@@ -108,7 +109,7 @@ async fn contend(fixture: &dyn Fixture, asks: &'static [Ask], case: &str, expiri
     history.record(What::Drained { left: left_behind(&sides[0].keeper, fixture).await });
     let records = history.records();
     let hand_off_max = HAND_OFF_MAX + fixture.session_timeout().filter(|_| expiries > 0).unwrap_or_default();
-    let limits = Limits { hand_off_max, permits: PERMITS };
+    let limits = Limits { hand_off_max, permits: PERMITS, ..Limits::default() };
     let violations = check(&records, limits);
     assert!(violations.is_empty(), "{violations:?}\nin {records:#?}");
 }

@@ -6,7 +6,7 @@ use std::thread;
 use lockkeeper_conformance::{CASE_TIME_MAX, Case, Client, Fixture, Outcome, cases, run_case};
 use lockkeeper_core::{BoxFuture, Capabilities, Modes, Result};
 
-use crate::planted::{Bug, BuggyFixture, Layout};
+use lockkeeper_conformance::planted::{Bug, BuggyFixture, Layout};
 
 /// The case that every service must pass which does not carry all kinds of lock.
 const REFUSED: &str = "a kind of lock that the service does not carry is refused before anything is sent";

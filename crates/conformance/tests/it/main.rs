@@ -2,5 +2,4 @@
 
 mod carried;
 mod parity;
-mod planted;
 mod planted_bugs;

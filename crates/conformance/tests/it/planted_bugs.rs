@@ -6,10 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::planted::{Bug, BuggyFixture};
 use lockkeeper_conformance::{CASE_TIME_MAX, Case, Fixture, Outcome, cases, run_case};
 use lockkeeper_core::{BoxFuture, Result};
-
-use crate::planted::{Bug, BuggyFixture};
 
 /// How long a case may take with a bug. The cases below end within a fraction of it when nothing is wrong, but for one
 /// that looks for as long as a session lives, and a lost wake-up is a failure as soon as it is over.
@@ -55,6 +54,8 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::HoldsOutliveSessions, "closing a keeper ends its holds for good"),
     (Bug::HoldsOutliveRemovals, "a place is lost from the call on that withdraws it"),
     (Bug::HoldsOutliveRemovals, "a holder whose contender is removed has lost the lock"),
+    (Bug::HoldsOutliveDeadlines, "a holder that stays cut off says so in time"),
+    (Bug::TellsLossesLate, "a holder that stays cut off says so in time"),
     (Bug::TellsNoHolderOfALoss, "run() drops the work when the lock is lost"),
     (
         Bug::TakesAllForMutexes,
@@ -165,6 +166,12 @@ fn every_planted_bug_is_caught_by_its_cases() {
     }
     println!("caught {} of {}", CATCHES.len() - missed.len(), CATCHES.len());
     assert!(missed.is_empty(), "not caught: {missed:#?}");
+}
+
+#[test]
+fn each_bug_has_a_case_that_must_catch_it() {
+    let missing: Vec<_> = Bug::ALL.into_iter().filter(|bug| !CATCHES.iter().any(|(caught, _)| caught == bug)).collect();
+    assert_eq!(missing, []);
 }
 
 #[test]

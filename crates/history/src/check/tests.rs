@@ -2,13 +2,16 @@
 
 use super::*;
 
-const LIMITS: Limits = Limits { hand_off_max: Duration::from_secs(1), permits: 3 };
+const LIMITS: Limits = Limits { hand_off_max: Duration::from_secs(1), permits: 3, passes_turns: false };
 
 /// Reads what happened, at one record a millisecond: `call 1`, `read 1` or `want 1 2` (permits), `join 1`, `get 1 10`
-/// (a token), `release 1`, `give-up 1`, `upset 1` and `settle 1` (a keeper), `drain 0` (are left).
-fn history(text: &str) -> Vec<Record> {
-    let record =
-        |(position, text): (u64, &str)| Record { at: BootInstant::from_nanos(position * 1_000_000), what: what(text) };
+/// (a token), `held 1`, `lost 1`, `release 1`, `give-up 1`, `upset 1`, `settle 1`, `stop 1` and
+/// `go-on 1` (a keeper), /// `data-lost 20` (the next token), `drain 0` (are left).
+fn history(text: &str) -> Vec<HistoryRecord> {
+    let record = |(position, text): (u64, &str)| HistoryRecord {
+        at: BootInstant::from_nanos(position * 1_000_000),
+        what: what(text),
+    };
     (0..).zip(text.split(", ")).map(record).collect()
 }
 
@@ -24,6 +27,11 @@ fn what(text: &str) -> What {
         "want" => What::Calling { attempt, keeper: attempt, asks: Asks::Permits(number()) },
         "join" => What::Joined { attempt },
         "get" => What::Granted { attempt, token: token(number().into()), held: true },
+        "held" => What::Held { attempt },
+        "lost" => What::Lost { attempt },
+        "stop" => What::Stopped { keeper: attempt },
+        "go-on" => What::GoesOn { keeper: attempt },
+        "data-lost" => What::DataLost { tokens_from: token(attempt.into()) },
         "release" => What::Releasing { attempt },
         "give-up" => What::GaveUp { attempt },
         "upset" => What::Upset { keeper: attempt },
@@ -59,6 +67,8 @@ fn an_overtaken_contender_is_found_unless_both_asked_at_the_same_time_or_it_join
     let rest = "get 2 10, release 2, get 1 11, release 1, drain 0";
     let overtaken = Violation::OutOfOrder { overtaken: 1, by: 2 };
     assert_finds(&format!("call 1, join 1, call 2, join 2, {rest}"), [overtaken]);
+    let passes_turns = Limits { passes_turns: true, ..LIMITS };
+    assert_eq!(check(&history(&format!("call 1, join 1, call 2, join 2, {rest}")), passes_turns), []);
     assert_finds(&format!("call 1, call 2, join 1, join 2, {rest}"), []);
     assert_finds(&format!("call 1, join 1, upset 1, settle 1, call 2, join 2, join 1, {rest}"), []);
 }
@@ -78,7 +88,7 @@ fn a_lost_wake_up_is_found() {
 #[test]
 fn a_late_wake_up_is_found_and_a_long_hold_is_none() {
     let mut records = history("call 1, get 1 10, call 2, join 2, release 1, get 2 11, release 2, drain 0");
-    let shift = |records: &mut [Record]| {
+    let shift = |records: &mut [HistoryRecord]| {
         for record in records {
             record.at = record.at.saturating_add(Duration::from_secs(3));
         }
@@ -89,7 +99,7 @@ fn a_late_wake_up_is_found_and_a_long_hold_is_none() {
     let free_for = Duration::from_millis(3_001);
     assert_eq!(check(&records, LIMITS), [Violation::SlowHandOff { attempt: 2, free_for }]);
     let failed = What::Retrying { attempt: 2, error: "the connection ended".to_owned() };
-    records.insert(5, Record { at: records[4].at, what: failed });
+    records.insert(5, HistoryRecord { at: records[4].at, what: failed });
     assert_eq!(check(&records, LIMITS), []);
 }
 
@@ -158,4 +168,54 @@ fn permits_are_granted_in_the_order_of_their_tokens_in_any_order_of_the_records(
     assert_eq!(check(&told_late(11, 10), LIMITS), [Violation::OutOfOrder { overtaken: 1, by: 2 }]);
     let twice = Violation::TokenNotGrowing { attempt: 1, token: token(10), before: token(10) };
     assert_eq!(check(&told_late(10, 10), LIMITS)[..1], [twice]);
+}
+
+#[test]
+fn a_holder_that_stood_still_when_it_was_overtaken_breaks_no_rule_unless_it_still_believes() {
+    let overtaken = |asks_itself: &str| {
+        format!("call 1, get 1 10, held 1, stop 1, call 2, get 2 11, go-on 1, {asks_itself}, release 2, drain 0")
+    };
+    assert_finds(&overtaken("lost 1"), []);
+    let both = Violation::TwoHolders { holder: 1, second: 2 };
+    assert_finds(&overtaken("held 1, lost 1"), [both.clone()]);
+    assert_finds(&overtaken("release 1"), [both.clone()]);
+    // The second one had given it back by then: it was not alone all the same.
+    let given_back = "call 1, get 1 10, stop 1, call 2, get 2 11, release 2, go-on 1, held 1, lost 1, drain 0";
+    assert_finds(given_back, [both]);
+}
+
+#[test]
+fn permits_of_a_holder_that_was_overtaken_do_not_count_unless_it_still_believes() {
+    let granted = "want 1 2, get 1 10, want 2 1, get 2 12, stop 1, want 3 2, get 3 14, go-on 1";
+    assert_finds(&format!("{granted}, held 2, lost 1, release 2, release 3, drain 0"), []);
+    let too_many = Violation::TooManyPermits { attempt: 3, held: 5 };
+    assert_finds(&format!("{granted}, held 2, held 1, lost 1, release 2, release 3, drain 0"), [too_many]);
+}
+
+#[test]
+fn a_holder_that_runs_and_is_told_after_the_next_grant_is_found() {
+    let told = |before: &str, after: &str| {
+        format!("call 1, get 1 10, call 2, join 2, {before}, get 2 11, {after}, release 2, drain 0")
+    };
+    assert_finds(&told("lost 1", "held 2"), []);
+    let late = Violation::ToldLate { holder: 1, second: 2 };
+    assert_finds(&told("held 1", "lost 1"), [late.clone()]);
+    assert_finds(&told("stop 1", "lost 1, go-on 1"), []);
+    assert_finds(&told("stop 2", "lost 1, go-on 2"), [late.clone()]);
+    assert_finds(&told("stop 1, go-on 1", "lost 1"), [late]);
+}
+
+#[test]
+fn what_was_granted_before_the_service_lost_its_data_is_not_relied_on_and_what_came_after_is() {
+    let lost = |token, rest| format!("call 1, get 1 10, call 2, data-lost 20, get 2 {token}, held 1, {rest}, drain 0");
+    assert_finds(&lost(21, "release 1, release 2"), []);
+    assert_finds(&lost(11, "call 3, get 3 21, release 3, release 1, release 2"), []);
+    let both = Violation::TwoHolders { holder: 2, second: 3 };
+    assert_finds(&lost(21, "call 3, get 3 22, held 2, release 3, release 1, release 2"), [both]);
+}
+
+#[test]
+fn a_look_at_a_hold_that_was_never_granted_or_has_ended_is_a_wrong_record() {
+    let malformed = [1, 1, 1].map(|attempt| Violation::Malformed { attempt });
+    assert_finds("call 1, held 1, get 1 10, release 1, held 1, lost 1, drain 0", malformed);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, Expected, Part, QueueName, Result, Session, Value, ValueVersion};
 
-use super::Bug;
+use crate::planted::Bug;
 
 fn stored_at(bug: Bug, queue: &QueueName) -> QueueName {
     if matches!(bug, Bug::ValuesOfTheName) { queue.with_part(Part::Line) } else { queue.clone() }

@@ -13,26 +13,37 @@ use lockkeeper_core::{
 };
 use tokio::sync::watch;
 
-use super::calls::{self, BuggyStanding, Order};
-use super::{Bug, Layout, values};
+use crate::planted::calls::{self, BuggyStanding, Order};
+use crate::planted::{Bug, Layout, values};
 
 /// How late the late wake-up is.
 const LATE: Duration = Duration::from_secs(10);
 
+/// A backend with a bug, over one without.
 #[derive(Clone, Debug)]
-pub(super) struct BuggyBackend {
-    pub(super) inner: Arc<dyn Backend>,
-    pub(super) bug: Bug,
-    pub(super) capabilities: Capabilities,
-    pub(super) layout: Layout,
+pub struct BuggyBackend {
+    inner: Arc<dyn Backend>,
+    bug: Bug,
+    capabilities: Capabilities,
+    layout: Layout,
     /// How many withdrawals there were, of all clients.
-    pub(super) departures: Arc<watch::Sender<u64>>,
-    pub(super) sessions: Arc<AtomicU64>,
+    departures: Arc<watch::Sender<u64>>,
     /// Those that were opened, and may still live.
-    pub(super) open: calls::Open,
+    open: calls::Open,
 }
 
 impl BuggyBackend {
+    /// Puts a bug over the backend of one client. The clients of a service share the count of withdrawals.
+    pub fn over(inner: Arc<dyn Backend>, bug: Bug, departures: Arc<watch::Sender<u64>>) -> Self {
+        let layout = Layout::of(inner.capabilities().modes);
+        Self::new(inner, bug, layout, departures)
+    }
+
+    pub(super) fn new(inner: Arc<dyn Backend>, bug: Bug, layout: Layout, departures: Arc<watch::Sender<u64>>) -> Self {
+        let capabilities = inner.capabilities().carrying(layout.said());
+        Self { inner, bug, capabilities, layout, departures, open: Arc::default() }
+    }
+
     fn stored_as(&self, queue: &QueueName) -> QueueName {
         let name = queue.as_str();
         let spoilt = match self.bug {
@@ -44,7 +55,7 @@ impl BuggyBackend {
         QueueName::new(&spoilt).expect("a spoilt name is still valid").with_part(queue.part())
     }
 
-    pub(super) fn seen(&self, mut view: QueueView, me: Option<&ContenderId>) -> QueueView {
+    fn seen(&self, mut view: QueueView, me: Option<&ContenderId>) -> QueueView {
         let mut contenders: Vec<Contender> = view.contenders.to_vec();
         match self.bug {
             Bug::SeesOnlyItself => contenders.retain(|other| me.is_none_or(|me| other.id == *me)),
@@ -96,7 +107,6 @@ impl Backend for BuggyBackend {
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        self.sessions.fetch_add(1, Ordering::SeqCst);
         let (opening, backend) = (self.inner.session(), self.clone());
         Box::pin(async move {
             let inner = opening.await?;

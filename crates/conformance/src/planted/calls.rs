@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use lockkeeper_conformance::at_most;
 use lockkeeper_core::{
     Backend, BoxFuture, ContenderId, ContenderInfo, ENTRIES_MAX, Enqueued, Entry, Finding, Liveness, LivenessAt,
     LossReason, Mode, Owner, Part, QueueName, Remnant, RemnantKind, Request, Result, Revocation, SafeUntil, Scrutiny,
     Session, Severity, Standing, Ticket,
 };
 
-use super::Bug;
+use crate::planted::Bug;
+use crate::waiting::at_most;
 
 /// The sessions of a client that may still live.
 pub(super) type Open = Arc<Mutex<Vec<Arc<dyn Session>>>>;
@@ -181,11 +181,15 @@ pub(super) struct BuggyStanding {
     pub(super) bug: Bug,
 }
 
+/// How late a holder is told of its loss.
+const TOLD_LATE_BY: Duration = Duration::from_secs(10);
+
 impl BuggyStanding {
     fn overlooks(&self, reason: LossReason) -> bool {
         match self.bug {
             Bug::HoldsOutliveSessions => matches!(reason, LossReason::Expired | LossReason::Closed),
             Bug::HoldsOutliveRemovals => reason == LossReason::Removed,
+            Bug::HoldsOutliveDeadlines => reason == LossReason::Lapsed,
             _ => false,
         }
     }
@@ -204,8 +208,17 @@ impl Standing for BuggyStanding {
 
     fn lost(&self) -> BoxFuture<LossReason> {
         match self.bug {
-            Bug::TellsNoHolderOfALoss | Bug::HoldsOutliveSessions | Bug::HoldsOutliveRemovals => {
-                Box::pin(std::future::pending())
+            Bug::TellsNoHolderOfALoss
+            | Bug::HoldsOutliveSessions
+            | Bug::HoldsOutliveRemovals
+            | Bug::HoldsOutliveDeadlines => Box::pin(std::future::pending()),
+            Bug::TellsLossesLate => {
+                let lost = self.inner.lost();
+                Box::pin(async move {
+                    let reason = lost.await;
+                    tokio::time::sleep(TOLD_LATE_BY).await;
+                    reason
+                })
             }
             Bug::BreaksAsRemoval => {
                 let lost = self.inner.lost();
