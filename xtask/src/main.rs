@@ -41,6 +41,8 @@ enum Task {
     Check,
     /// Measure the performance budgets as ratios in one run.
     Bench(programs::BenchOptions),
+    /// Run seeds of the simulation: `seed 4711` to repeat one, `seeds 1000000` for many.
+    Simulate(programs::SimulateOptions),
     /// Count the lines of Rust, by crate.
     Count,
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
         Task::Bench(options) => exit_code("bench", programs::bench(&options)),
+        Task::Simulate(options) => exit_code("simulate", programs::simulate(&options)),
         Task::Count => exit_code("count", count::run()),
         Task::Pictures => exit_code("pictures", programs::pictures()),
         Task::Release(options) => exit_code("release", release::run(&options)),

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`, the performance budgets as ratios taken in one run on one machine, and `cargo xtask pictures`,
-//! the pictures in `docs/pictures` taken anew.
+//! `cargo xtask bench`, the performance budgets as ratios taken in one run on one machine; `cargo xtask pictures`, the
+//! pictures in `docs/pictures` taken anew; and `cargo xtask simulate`, runs of the simulation that a seed repeats.
 //!
 //! Each builds a crate that ships nothing, and the command that it measures or shows, and runs it. The crate
 //! `lockkeeper-bench` knows the groups, the rows and their budgets; `lockkeeper-pictures` which pictures there are.
@@ -30,6 +30,24 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), String> {
         cargo(&format!("build --quiet --release --package {package}"), &[])?;
     }
     run("release/lockkeeper-bench", &options.arguments, "not all rows are met, or not all could be measured")
+}
+
+/// Options of `cargo xtask simulate`: those of the crate, which `--help` lists.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct SimulateOptions {
+    /// What the crate is run with: `seed SEED [--flaw NAME]` or `seeds COUNT [--from SEED] [--flaw NAME]`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Runs seeds, and fails if one of them breaks a rule.
+pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), String> {
+    // For the runtime to follow the seed in all that it chooses, which no build for users does: a folder for itself.
+    let folder = target_folder().join("simulation");
+    let folder = [("CARGO_TARGET_DIR", &*folder.to_string_lossy()), ("RUSTFLAGS", "--cfg tokio_unstable")];
+    cargo("build --quiet --release --package lockkeeper-simulation", &folder)?;
+    run("simulation/release/lockkeeper-simulation", &options.arguments, "a rule was broken, or no seed was run")
 }
 
 /// Takes all pictures, and fails if one is missing.

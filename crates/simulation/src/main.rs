@@ -1,0 +1,68 @@
+//! `lockkeeper-simulation`: runs seeds, and shows what one of them does.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use clap::Parser;
+use lockkeeper_simulation::campaign::run_all;
+use lockkeeper_simulation::flaw::Flaw;
+use lockkeeper_simulation::world::run;
+
+/// Clients of Lockkeeper against the embedded server in virtual time, from a seed.
+#[derive(Debug, Parser)]
+enum Arguments {
+    /// Runs one seed, and prints its plan, its history and the rules that it broke.
+    Seed {
+        /// The seed.
+        seed: u64,
+        /// A flaw to run it with, by its name.
+        #[arg(long, value_parser = flaw)]
+        flaw: Option<Flaw>,
+    },
+    /// Runs many seeds, and prints those that broke a rule.
+    Seeds {
+        /// How many.
+        count: u64,
+        /// The first one.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// A flaw to run them with, by its name.
+        #[arg(long, value_parser = flaw)]
+        flaw: Option<Flaw>,
+    },
+}
+
+fn flaw(name: &str) -> Result<Flaw, String> {
+    let mut all = Flaw::COMMON.iter().chain(Flaw::RARE);
+    all.find(|flaw| flaw.to_string() == name).copied().ok_or_else(|| format!("there is no flaw {name:?}"))
+}
+
+/// How many broken seeds are enough to look at.
+const BROKEN_MAX: usize = 10;
+
+fn main() -> ExitCode {
+    match Arguments::parse() {
+        Arguments::Seed { seed, flaw } => {
+            let report = run(seed, flaw);
+            println!("{report}");
+            exit_code(report.violations.is_empty())
+        }
+        Arguments::Seeds { count, from, flaw } => {
+            #[expect(clippy::disallowed_methods, reason = "how long the runs take on this machine")]
+            let begun = Instant::now();
+            let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            let campaign = run_all(from..from + count, threads, flaw, BROKEN_MAX);
+            for report in &campaign.broken {
+                println!("seed {}: {:?}", report.plan.seed, report.violations);
+            }
+            println!("{campaign}, in {:.0} s", begun.elapsed().as_secs_f64());
+            exit_code(campaign.broken.is_empty())
+        }
+    }
+}
+
+fn exit_code(is_well: bool) -> ExitCode {
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
