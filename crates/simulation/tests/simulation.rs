@@ -7,7 +7,6 @@ use lockkeeper_conformance::seed;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_simulation::campaign::run_all;
 use lockkeeper_simulation::flaw::Flaw;
-use lockkeeper_simulation::world::run;
 
 /// How many seeds the long run has. `cargo xtask simulate seeds 1000000` has more.
 const SEEDS: u32 = 20_000;
@@ -39,6 +38,8 @@ fn no_rule_is_broken_whatever_the_network_the_machines_and_the_server_do() {
 #[cfg(tokio_unstable)]
 #[test]
 fn a_seed_repeats_its_run() {
+    use lockkeeper_simulation::world::run;
+
     for seed in 0..20 {
         let (first, second) = (run(seed, None), run(seed, None));
         assert_eq!(first.records, second.records, "seed {seed}");
