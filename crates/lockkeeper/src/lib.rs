@@ -7,20 +7,43 @@
 //! let guard = keeper.mutex("nightly-backup")?.lock().await?;
 //! println!("ours, with token {}", guard.fencing_token());
 //! guard.release().await?;
+//! keeper.close().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What it gives
+//! - First come, first served, across tasks, processes and, where the service spans them, machines.
+//! - A [`FencingToken`] with each grant is greater than all before it: [fencing](guide::fencing).
+//! - A [`Hold`] says until when the lock may be believed to be held: [losing a lock](guide::losing_a_lock).
+//! - Futures and guards may be dropped at any point. No contender is left behind.
 //!
-//! - First come, first served, across tasks, processes and, where the service spans them, machines; one wake-up a
-//!   release.
-//! - A [`FencingToken`] with each grant that is greater than all before it, for resources that can compare.
-//! - A [`Hold`] that says whether, and until when, the lock may be believed to be held.
-//! - Futures that may be dropped at any point, and guards that may be dropped anywhere, without a contender left
-//!   behind.
+//! [The guide](guide) begins with [a first lock](guide::start). [`guide::production`] has a whole service.
 //!
-//! What a service promises is data: [`Keeper::capabilities`].
+//! # Services
+//!
+//! The URL chooses the service, never which feature is on. [`Keeper::capabilities`] says what it promises.
+//!
+//! | URL | feature | guide |
+//! | --- | --- | --- |
+//! | `file:DIRECTORY`, or `file:` for the default directory | `file` (default), on Linux | [`guide::files`] |
+//! | `zk://HOST[:PORT],…[/CHROOT]` | `zookeeper` (default) | [`guide::zookeeper`] |
+//! | `etcd://HOST[:PORT],…[/BASE]` | `etcd` | [`guide::etcd`] |
+//! | `postgres://[USER@]HOST[:PORT],…/DATABASE` | `postgres` | [`guide::postgresql`] |
+//! | `mariadb://[USER@]HOST[:PORT],…`, `mysql://…` | `mysql` | [`guide::mariadb`] |
+//! | `redis://HOST[:PORT],…[/DATABASE]`, `redis+sentinel://…/MASTER` | `redis` | [`guide::redis`] |
+//! | `memory:` | | [`guide::memory`] |
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `tls` | the schemes with `+tls`, of each service |
+//! | `deadpool-postgres` | locks over a [`pool`] of deadpool; the crate `lockkeeper-sqlx` has one of sqlx |
+//! | `fence-postgres`, `fence-mysql` | [`fence::sql::bind`] in transactions of tokio-postgres and mysql_async |
+//! | `http` | a `tower` layer that refuses overtaken holders, in [`fence`] |
+//! | `metrics` | metrics of waits, holds and sessions: [`guide::metrics`] |
+//! | `serde` | `Serialize` and `Deserialize` for [`ServiceUrl`] and [`FencingToken`]; `Serialize` for what is shown |
+//! | `full` | all of these, and all services |
 //!
 //! # What there is
 //!
@@ -31,6 +54,7 @@
 //! | [`OwnerKey`] | locking again what the owner holds; nested [`Mutex::run`] closures do that too |
 //! | [`Waiting`] | a place in line whose position can be asked for |
 //! | [`election`] | one leader: an election, a latch, a selector |
+//! | [`once`] | a job that runs once for each hour, day or version |
 //! | [`barrier`] | waiting until a way is open; starting and ending together |
 //! | [`counter`] | one small value or number, compared and set |
 //! | [`fence`] | resources that refuse a holder which was overtaken, by its token |
@@ -39,32 +63,16 @@
 //!
 //! # Ending a program
 //!
-//! [`Keeper::close`] ends the session and reports whether the service has confirmed it: the last thing that a program
-//! does with its keeper. Without it, this happens to locks that are held, or whose guards were just dropped:
-//!
-//! | how the program ends | when the next in line is granted the lock |
-//! | --- | --- |
-//! | `main` returns, or panics, and its tokio runtime is dropped with it; tasks may still have guards | at once: the end of the runtime ends the session, and waits for that for 250 ms at most |
-//! | [`Runtime::shutdown_background`](https://docs.rs/tokio/latest/tokio/runtime/struct.Runtime.html#method.shutdown_background) | the same; with several threads only if the process lives on for a moment, since nothing waits for them |
-//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while the service does not answer | on files at once, elsewhere when the session's timeout is over |
-//!
-//! What ends only with the process cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A
-//! guard that is dropped after its runtime has ended was given up with the session. In programs of threads the
-//! [`blocking`] keeper closes its session when the last of its users is dropped. [`guide::ending`] has all cases.
-//!
-//! # Passwords
-//!
-//! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are
-//! kept apart from the URL need no escapes: see [`builder`].
+//! [`Keeper::close`] ends the session and reports whether the service has confirmed it. Call it last, and before
+//! `std::process::exit`. Without it the locks pass on at once if `main` returns or panics with its tokio runtime, and
+//! after the session timeout if the process is killed; on files always at once. [`guide::ending`] has all cases.
 //!
 //! # Stopping what waits
 //!
-//! Dropping a future stops it, at any point and without a contender left behind; it replaces Java's
-//! `Thread.interrupt()` and `InterruptedException`. A wait is dropped by `tokio::select!`, by `tokio::time::timeout`,
-//! or by aborting its task; work within [`Mutex::run`] is dropped with it, and the lock given back. For a wait with an
-//! end there are [`Mutex::lock_timeout`] and [`Mutex::run_timeout`], whose `None` says that the time was over. In
-//! [`blocking`] nothing interrupts a thread: give the wait a timeout, or close the keeper, which ends all of its waits
-//! with [`ErrorKind::Closed`].
+//! Drop the future, by `tokio::select!`, `tokio::time::timeout` or the end of its task. Work within [`Mutex::run`] is
+//! dropped with it, and the lock is given back. [`Mutex::lock_timeout`] and [`Mutex::run_timeout`] answer `None` when
+//! the time is over. In [`blocking`] nothing interrupts a thread: give the wait a timeout, or close the keeper, which
+//! ends all of its waits with [`ErrorKind::Closed`]. This replaces Java's `Thread.interrupt()`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -82,36 +90,12 @@
 //! # }
 //! ```
 //!
-//! # Services
+//! # Passwords
 //!
-//! | URL | where the queue lives | feature |
-//! | --- | --- | --- |
-//! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default), on Linux |
-//! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users, or `/var/tmp/lockkeeper-<uid>` without a home to write to | `file` (default), on Linux |
-//! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
-//! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, give the trusted authorities and our certificate and key | `zookeeper` and `tls` |
-//! | `etcd://HOST[:PORT],…[/BASE]` | an etcd cluster | `etcd` |
-//! | `etcd+tls://HOST[:PORT],…[/BASE]` | the same over TLS, with the same keys as `zk+tls:` | `etcd` and `tls` |
-//! | `redis://HOST[:PORT],…[/DATABASE]` | a Redis or Valkey server, or a cluster of them | `redis` |
-//! | `redis+tls://HOST[:PORT],…[/DATABASE]` | the same over TLS, with the same keys as `zk+tls:` | `redis` and `tls` |
-//! | `redis+sentinel://HOST[:PORT],…/MASTER[/DATABASE]` | the master that these sentinels know by that name; `redis+sentinel+tls:` over TLS, to both | `redis`, and `tls` |
-//! | `postgres://[USER@]HOST[:PORT],…[/DATABASE]` | a PostgreSQL database | `postgres` |
-//! | `mariadb://[USER@]HOST[:PORT],…`, `mysql://…` | a MariaDB or MySQL server | `mysql` |
-//! | `postgres+tls://…`, `mariadb+tls://…`, `mysql+tls://…` | the same over TLS, with the same keys as `zk+tls:` | `postgres` or `mysql`, and `tls` |
-//! | `memory:` | this process | always there |
-//!
-//! On PostgreSQL a pool of the program's serves too: [`pool`].
-//!
-//! A service is chosen by its URL, never by which feature is on. All of them are for Linux; all but files compile for
-//! macOS and Windows too, as [`guide::choosing_a_service`] tells.
-//!
-//! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`]. With
-//! `fence-postgres` and `fence-mysql` a transaction of tokio-postgres and mysql_async does so by one line.
-//!
-//! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts; a URL is read from a
-//! table of its parts too. [`ContenderInfo`], [`Capabilities`] and [`Finding`] are serialized with the names and words
-//! of the command's JSON.
+//! In a URL, a password's `/`, `?`, `@` and `:` are percent-encoded; the URL is never shown with it. Credentials that
+//! are kept apart from the URL need no escapes: see [`builder`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 pub mod blocking;

@@ -38,12 +38,32 @@ mod tests {
         assert!(settings_in_force(&"memory:".parse().unwrap()).is_empty());
     }
 
+    /// The head of a table.
+    #[cfg(all(feature = "etcd", feature = "mysql", feature = "redis", feature = "tls", feature = "zookeeper"))]
+    const HEAD: &str = "| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
+
+    /// What every service has is on the page of settings, and the rest on the page of the service.
     #[cfg(all(feature = "etcd", feature = "mysql", feature = "redis", feature = "tls", feature = "zookeeper"))]
     #[test]
     fn the_guide_has_the_table_of_each_service() {
-        let guide = include_str!("../guide/settings.md");
-        let missing: Vec<_> = TABLES.iter().map(ToString::to_string).filter(|table| !guide.contains(table)).collect();
-        assert!(missing.is_empty(), "docs/guide/settings.md lacks, word for word:\n\n{}", missing.join("\n"));
-        assert_eq!(guide.matches("| key |").count(), TABLES.len(), "a table of no service, or one for two");
+        let pages = [
+            ("zookeeper.md", include_str!("../guide/zookeeper.md")),
+            ("etcd.md", include_str!("../guide/etcd.md")),
+            ("redis.md", include_str!("../guide/redis.md")),
+            ("postgresql.md", include_str!("../guide/postgresql.md")),
+        ];
+        let texts: Vec<String> = TABLES.iter().map(ToString::to_string).collect();
+        let rows = |text: &str, is_shared: bool| -> String {
+            let of_all = |row: &&str| texts.iter().all(|text| text.lines().any(|line| line == *row)) == is_shared;
+            text.lines().skip(2).filter(of_all).map(|row| format!("{row}\n")).collect()
+        };
+        let mut wanted: Vec<_> = pages.iter().zip(&texts).map(|(page, text)| (*page, rows(text, false))).collect();
+        wanted.push((("settings.md", include_str!("../guide/settings.md")), rows(&texts[0], true)));
+        for ((name, page), rows) in wanted {
+            let table = format!("{HEAD}{rows}\n");
+            assert!(page.contains(&table), "docs/guide/{name} lacks, word for word:\n\n{table}");
+            assert_eq!(page.matches("| key |").count(), 1, "{name}: a table of no service, or one for two");
+        }
+        assert_eq!(texts.len(), pages.len(), "a service without a page");
     }
 }

@@ -44,7 +44,7 @@
 //!
 //! # Coming from Curator
 //!
-//! The classes are those of [the guide](crate::guide::moving), and as in Curator the thread is the owner. `acquire()`
+//! The classes are those of [the guide](crate::guide::recipes), and as in Curator the thread is the owner. `acquire()`
 //! is [`Mutex::lock`], `acquire(time, unit)` is [`Mutex::lock_timeout`], and `release()` is [`Guard::release`], or the
 //! drop of the guard. `isOwnedByCurrentThread()` is `guard.hold().is_held()` in the thread that has the guard. Nothing
 //! interrupts a wait: give it a time, or close the keeper.
