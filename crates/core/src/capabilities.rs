@@ -6,6 +6,8 @@ use std::fmt;
 use crate::modes::Modes;
 
 /// What keeps two holders apart.
+///
+/// In the guide: [what each service promises](https://docs.rs/lockkeeper/latest/lockkeeper/guide/choosing/index.html).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Exclusion {

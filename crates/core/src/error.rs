@@ -11,6 +11,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 type ErrorSource = Arc<dyn std::error::Error + Send + Sync + 'static>;
 
 /// What kind of failure it was.
+///
+/// In the guide: [what to do, by the advice](https://docs.rs/lockkeeper/latest/lockkeeper/guide/errors/index.html).
+///
+/// In the guide: [each kind of error](https://docs.rs/lockkeeper/latest/lockkeeper/guide/errors/index.html).
+///
+/// In the guide: [errors](https://docs.rs/lockkeeper/latest/lockkeeper/guide/errors/index.html).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {

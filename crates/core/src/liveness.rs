@@ -6,6 +6,10 @@ use std::time::Duration;
 use crate::clock::BootInstant;
 
 /// Until when a hold may be believed.
+///
+/// In the guide: [losing a lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/losing_a_lock/index.html).
+///
+/// In the guide: [losing a lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/losing_a_lock/index.html).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a deadline is there or not")]
 pub enum SafeUntil {

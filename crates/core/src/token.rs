@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 /// A number that grows with each grant of a lock.
 ///
+/// In the guide: [fencing](https://docs.rs/lockkeeper/latest/lockkeeper/guide/fencing/index.html).
+///
 /// `grant` is the service's growing number and orders processes; `turn` counts hand-offs inside one process within one
 /// grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers the
 /// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder. Where locks are

@@ -26,6 +26,8 @@ pub use hosts::{HOSTS_MAX, Host};
 pub use settings::{Elsewhere, Given, Kind, Setting, Settings, Unset};
 
 /// The longest URL, in bytes: an ensemble of [`HOSTS_MAX`] with long names fits.
+///
+/// In the guide: [settings](https://docs.rs/lockkeeper/latest/lockkeeper/guide/settings/index.html).
 pub const URL_BYTES_MAX: usize = 8_192;
 
 /// A parsed service URL. Its text form never shows the password.

@@ -29,6 +29,8 @@ pub use latch::{CloseMode, LatchChanges, LatchEvent, LeaderLatch};
 pub use selector::LeaderSelector;
 
 /// Proof that this process leads. Dropping it resigns.
+///
+/// In the guide: [a leader with a job](https://docs.rs/lockkeeper/latest/lockkeeper/guide/recipes/index.html).
 pub type Leadership = Guard<kind::Lead>;
 
 impl Leadership {

@@ -16,6 +16,8 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// How a mutex, or the writing side of a read/write lock, goes from one task of a process to the next.
 ///
+/// In the guide: [many tasks of one process](https://docs.rs/lockkeeper/latest/lockkeeper/guide/choosing/index.html).
+///
 /// With [`Handoff::Strict`] each call is a contender of the service's queue. With [`Handoff::Local`] all calls of a
 /// keeper that wait for the same lock are one contender. The process that was granted the lock passes it from one to
 /// the next: no request, no wait for the service. With [`Handoff::Sticky`] the process also keeps its place when no

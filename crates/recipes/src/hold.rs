@@ -22,6 +22,8 @@ use crate::event::{Event, Observers};
 const NOT_OURS: Liveness = Liveness::Lost(LossReason::Closed);
 
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
+///
+/// In the guide: [losing a lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/losing_a_lock/index.html).
 #[derive(Clone)]
 pub struct Hold {
     state: Arc<HoldState>,

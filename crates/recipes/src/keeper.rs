@@ -26,6 +26,10 @@ use crate::shared::{KeeperStage, Shared, Spawner, closed};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
+/// In the guide: [settings](https://docs.rs/lockkeeper/latest/lockkeeper/guide/settings/index.html).
+///
+/// In the guide: [a first lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/start/index.html).
+///
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
 /// under it and nothing else. [Sticky](Handoff::Sticky) places have a second one. The opening is a task in the runtime
 /// of the first caller. It goes on when that caller has given up, and all callers that wait for it share its outcome.

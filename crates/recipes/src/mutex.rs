@@ -12,6 +12,8 @@ use crate::lock::{Lock, granted};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
+/// In the guide: [which lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/choosing/index.html).
+///
 /// Made by [`Keeper::mutex`]; cheap to clone. It is not reentrant: a task that locks it twice
 /// waits for itself, unless it locks it as the same [`OwnerKey`](crate::OwnerKey), or by [`Mutex::run`] within
 /// [`Mutex::run`].

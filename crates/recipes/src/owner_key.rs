@@ -38,6 +38,8 @@ pub use places::Reentrant;
 
 /// An owner within this process, which may lock again what it has.
 ///
+/// In the guide: [locking again](https://docs.rs/lockkeeper/latest/lockkeeper/guide/choosing/index.html).
+///
 /// Each [`Reentrant`] that an owner gets of one lock shares the same hold, which ends with the last of them; they may
 /// be dropped in any order. Only the first costs the service anything. A lock is identified by the keeper that made it
 /// (its clones are the same) and its name: through another keeper the same owner waits for itself.

@@ -19,6 +19,8 @@ pub const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(10);
 
 /// When to retry after a failure that may pass.
 ///
+/// In the guide: [timeouts and retries](https://docs.rs/lockkeeper/latest/lockkeeper/guide/timeouts/index.html).
+///
 /// ```
 /// use std::time::Duration;
 /// use lockkeeper::retry::RetryPolicy;

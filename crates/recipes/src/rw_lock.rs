@@ -15,6 +15,8 @@ use crate::shared::{KeeperStage, Shared, call};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
+/// In the guide: [which lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/choosing/index.html).
+///
 /// A reader waits for the nearest writer ahead of it, a writer for the contender just ahead. A reader that arrives
 /// behind a waiting writer waits, though others read. So a task that reads and asks to read again can wait for itself,
 /// unless it asks as the same [`OwnerKey`](crate::OwnerKey), or by [`RwLock::run_read`] within [`RwLock::run_read`].

@@ -17,6 +17,8 @@ use crate::semaphore::permits::{PermitBound, SomePermits, agreed};
 use crate::shared::call;
 
 /// How many permits a semaphore has.
+///
+/// In the guide: [a semaphore as a limiter](https://docs.rs/lockkeeper/latest/lockkeeper/guide/recipes/index.html).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Permits {

@@ -12,6 +12,8 @@ use crate::hold::Hold;
 
 /// Campaigns from the start until it is closed, and leads whenever it is elected. After a loss it stands again.
 ///
+/// In the guide: [a leader with a job](https://docs.rs/lockkeeper/latest/lockkeeper/guide/recipes/index.html).
+///
 /// A candidate that is removed stands again too. A permanent error, or one that outlasts the keeper's retry policy,
 /// ends it: [`LeaderLatch::until_leader`] returns the error. Clones are the same latch; dropping the last one resigns
 /// and ends the candidacy in the background.

@@ -11,6 +11,8 @@ use crate::hold::Hold;
 
 /// Campaigns, and runs some work whenever it is elected; when the work is done, it resigns.
 ///
+/// In the guide: [a leader with a job](https://docs.rs/lockkeeper/latest/lockkeeper/guide/recipes/index.html).
+///
 /// The work is dropped at its next await if the lead is lost or interrupted, or the selector is closed. Clones are the
 /// same selector; dropping the last one does so too, in the background.
 ///

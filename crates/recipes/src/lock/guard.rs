@@ -24,6 +24,8 @@ use crate::shared::call::{Answered, LockCall};
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
+/// In the guide: [losing a lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/losing_a_lock/index.html).
+///
 /// Dropping it gives the lock back in the background: at once where the service can, else by the session's task, which
 /// goes on until the release is certain. It may be dropped anywhere: also on a thread without a runtime, after the
 /// runtime's end or in a panic. The drop neither panics nor blocks. [`Guard::release`] does the same and reports.

@@ -24,6 +24,8 @@ pub use guard::MultiGuard;
 
 /// Several locks, of one service or of many, that are taken all together or not at all.
 ///
+/// In the guide: [which lock](https://docs.rs/lockkeeper/latest/lockkeeper/guide/choosing/index.html).
+///
 /// They are always taken in one order, by service and then by name, so that two tasks that want the same locks never
 /// each wait for the other. This holds among all clients that name a service by the same URL. Each lock is waited for
 /// in its own queue, first come, first served, while those before it are held.
