@@ -8,6 +8,9 @@ mod commits;
 mod crates;
 mod guarantees;
 mod layers;
+mod links;
+#[path = "../../src/links.rs"]
+mod links_of_pages;
 mod names;
 mod pages;
 mod readme;
