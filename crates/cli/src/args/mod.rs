@@ -6,9 +6,12 @@
 //! | --- | --- |
 //! | `definition` | the commands, and the options of every command |
 //! | `run` | the options of `run`, `hold` and `fence` |
+//! | `documented` | the commands that the guide shows, for tests |
 //! | `parsing` | from the arguments to a request |
 
 mod definition;
+#[cfg(test)]
+mod documented;
 mod parsing;
 mod run;
 

@@ -12,6 +12,7 @@
 //! | `monitor_losses` | what it tells of holders that died or give no sign of life |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
+//! | `documented` | the scripts of the guide for files, run word for word |
 //! | `escaping` | names, data and nodes that would steer a terminal, printed by every command |
 //! | `fence`, `fence_crash` | a holder that was overtaken does not run its command, also after a crash of the machine |
 //! | `gc` | what is left is printed, and removed if it is still dead |
@@ -56,6 +57,7 @@ mod deadlocks_curator;
 mod deadlocks_owners;
 mod default_directory;
 mod doctor;
+mod documented;
 #[cfg(feature = "monitor")]
 mod escaping;
 mod fence;
