@@ -9,9 +9,11 @@ mod check;
 mod count;
 mod debian;
 mod dependencies;
+mod docs;
 mod features;
 mod glibc;
 mod install;
+mod links;
 mod oldest;
 mod packages;
 mod pool;
@@ -47,6 +49,8 @@ enum Task {
     Count,
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
     Pictures,
+    /// Make a site of the pages, by mdBook, which is installed below `target`; check all links.
+    Docs,
     /// Make what a release uploads: packages, the command as a tarball and for Debian, its notes and check sums.
     Release(release::Options),
 }
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Task::Simulate(options) => exit_code("simulate", programs::simulate(&options)),
         Task::Count => exit_code("count", count::run()),
         Task::Pictures => exit_code("pictures", programs::pictures()),
+        Task::Docs => exit_code("docs", docs::run()),
         Task::Release(options) => exit_code("release", release::run(&options)),
     }
 }
