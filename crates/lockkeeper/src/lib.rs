@@ -92,8 +92,8 @@
 //!
 //! # Passwords
 //!
-//! In a URL, a password's `/`, `?`, `@` and `:` are percent-encoded; the URL is never shown with it. Credentials that
-//! are kept apart from the URL need no escapes: see [`builder`].
+//! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are
+//! kept apart from the URL need no escapes: see [`builder`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::exhaustive_enums, unnameable_types)]
