@@ -15,6 +15,7 @@ const FEATURES: &[&str] = &[
     "etcd",
     "fence-mysql",
     "fence-postgres",
+    "history",
     "http",
     "metrics",
     "mysql",

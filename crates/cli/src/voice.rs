@@ -153,7 +153,7 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
             let lock = if error.lock().is_some() { String::new() } else { format!("{lock}: ") };
             Some((talk, format!("{lock}{error:#}; trying again in {}ms", delay.as_millis())))
         }
-        Event::Granted { lock, token, waited } => {
+        Event::Granted { lock, token, waited, .. } => {
             Some((Talk::Verbose, format!("{lock}: granted with token {token} after {}ms", waited.as_millis())))
         }
         // The service has not answered yet. What was lost is told as a loss.

@@ -169,7 +169,7 @@ impl SessionBond {
         if let Some(&reason) = self.state.lost.get() {
             return Liveness::Lost(reason);
         }
-        let safe_until = SafeUntil::from_nanos(self.state.safe_until_nanos.load(Ordering::Acquire));
+        let safe_until = self.deadline();
         if let SafeUntil::At(deadline) = safe_until
             && self.state.clock.now() >= deadline
         {
@@ -178,6 +178,11 @@ impl SessionBond {
         }
         let is_connected = self.state.is_connected.load(Ordering::Acquire);
         if is_connected { Liveness::Held { safe_until } } else { Liveness::Jeopardy { safe_until } }
+    }
+
+    /// Returns the deadline, also one that has passed: until then the session was believed at most.
+    pub fn deadline(&self) -> SafeUntil {
+        SafeUntil::from_nanos(self.state.safe_until_nanos.load(Ordering::Acquire))
     }
 
     /// Waits until the session is lost for good; never ends if it never is. Dropping the future changes nothing. While

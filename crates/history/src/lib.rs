@@ -29,12 +29,19 @@
 //! assert_eq!(check(&records, Limits::default()), [Violation::TwoHolders { holder: 1, second: 2 }]);
 //! ```
 //!
-//! Who makes the records is left to others: the conformance suite, the simulation, the trials.
+//! Programs write less: [`HistoryLine`]s of grants and their ends, in JSON, one a line. [`verify`] judges those of many
+//! processes and machines together, and finds fewer faults in them: who waited is not written.
+//!
+//! Who makes the records and the lines is left to others: the conformance suite, the simulation, the observers.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 mod check;
+mod line;
 mod record;
+mod verify;
 
 pub use check::{Limits, Violation, check};
+pub use line::{HistoryLine, LineEvent};
 pub use record::{Asks, HistoryRecord, What};
+pub use verify::{BrokenPromise, NamedHold, Verified, verify};

@@ -41,6 +41,7 @@
 //! | `deadpool-postgres` | locks over a [`pool`] of deadpool; the crate `lockkeeper-sqlx` has one of sqlx |
 //! | `fence-postgres`, `fence-mysql` | [`fence::sql::bind`] in transactions of tokio-postgres and mysql_async |
 //! | `http` | a `tower` layer that refuses overtaken holders, in [`fence`] |
+//! | `history` | a file of grants and their ends, which `lockkeeper verify` judges |
 //! | `metrics` | metrics of waits, holds and sessions: [`guide::metrics`] |
 //! | `serde` | `Serialize` and `Deserialize` for [`ServiceUrl`] and [`FencingToken`]; `Serialize` for what is shown |
 //! | `full` | all of these, and all services |
@@ -101,6 +102,8 @@
 pub mod blocking;
 pub mod fence;
 pub mod guide;
+#[cfg(feature = "history")]
+pub mod history;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "postgres")]

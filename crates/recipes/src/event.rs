@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    ContenderId, Error, FencingToken, Finding, LossReason, Operation, QueueName, Revocation, SessionTimeout, Severity,
+    ContenderId, Error, FencingToken, Finding, LossReason, Mode, Operation, QueueName, Revocation, SessionTimeout,
+    Severity,
 };
 
 /// Something that happened to one of this process's contenders, or to the session under which they stand.
@@ -52,6 +53,8 @@ pub enum Event {
     Granted {
         /// The lock.
         lock: QueueName,
+        /// What it was granted.
+        mode: Mode,
         /// The grant's token.
         token: FencingToken,
         /// How long it took from the call.
@@ -102,6 +105,8 @@ pub enum Event {
         token: FencingToken,
         /// Why.
         reason: LossReason,
+        /// How long before this it could be believed last: longer than a moment if the process stood still.
+        late: Duration,
     },
     /// The work of a selector has failed while it led, and the lead was given up.
     WorkFailed {
@@ -251,7 +256,7 @@ fn trace(event: &Event, is_told: bool) {
                 true => tracing::debug!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying"),
             }
         }
-        Event::Granted { lock, token, waited } => {
+        Event::Granted { lock, token, waited, .. } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?waited, "granted");
         }
         Event::NotAcquired { lock, waited } => {
@@ -278,11 +283,11 @@ fn trace(event: &Event, is_told: bool) {
 fn trace_end(event: &Event) {
     match event {
         // The holder has asked for it.
-        Event::Lost { lock, token, reason: reason @ (LossReason::Closed | LossReason::MaxHold) } => {
+        Event::Lost { lock, token, reason: reason @ (LossReason::Closed | LossReason::MaxHold), .. } => {
             tracing::warn!(target: "lockkeeper", %lock, %token, %reason, "the lock is no longer held");
         }
-        Event::Lost { lock, token, reason } => {
-            tracing::error!(target: "lockkeeper", %lock, %token, %reason, "the lock was lost");
+        Event::Lost { lock, token, reason, late } => {
+            tracing::error!(target: "lockkeeper", %lock, %token, %reason, ?late, "the lock was lost");
         }
         Event::WorkFailed { lock, token, error } => {
             let error = with_causes(&**error);

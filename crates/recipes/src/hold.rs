@@ -66,8 +66,10 @@ impl Hold {
     pub(crate) fn note_loss(&self, reason: LossReason) -> LossReason {
         let HoldState { held, loss, .. } = &*self.state;
         if loss.set(reason).is_ok() {
-            held.holding.end(held.bond.clock().now());
-            held.observers.emit(&Event::Lost { lock: held.queue.clone(), token: held.grant.token, reason });
+            let now = held.bond.clock().now();
+            held.holding.end(now);
+            let (lock, token, late) = (held.queue.clone(), held.grant.token, self.state.late(now));
+            held.observers.emit(&Event::Lost { lock, token, reason, late });
         }
         loss.get().copied().unwrap_or(reason)
     }
@@ -247,6 +249,16 @@ impl Hold {
 }
 
 impl HoldState {
+    /// How long before now it could be believed last.
+    fn late(&self, now: BootInstant) -> Duration {
+        let deadline = match self.held.bond.deadline() {
+            SafeUntil::At(deadline) => Some(deadline),
+            SafeUntil::ProcessEnd => None,
+        };
+        let over = [deadline, self.held.ends_at].into_iter().flatten().map(|end| now.saturating_duration_since(end));
+        over.max().unwrap_or_default()
+    }
+
     /// Cuts the deadline of the place at the limit of the hold.
     fn limited(&self, standing: Liveness) -> Liveness {
         let Some(ends_at) = self.held.ends_at else {

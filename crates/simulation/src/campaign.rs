@@ -30,6 +30,44 @@ impl fmt::Display for Campaign {
     }
 }
 
+/// How many runs it took to find a flaw, from several seeds on.
+#[derive(Debug)]
+pub struct Hunt {
+    /// The flaw.
+    pub flaw: Flaw,
+    /// The runs of each hunt, in order; one that found nothing has all that it was allowed.
+    pub runs: Vec<u64>,
+    /// How many hunts found nothing.
+    pub missed: usize,
+}
+
+impl fmt::Display for Hunt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { flaw, runs, missed } = self;
+        let (median, worst) = (runs[runs.len() / 2], runs[runs.len() - 1]);
+        write!(formatter, "| {flaw} | {median} | {worst} | {missed} of {} |", runs.len())
+    }
+}
+
+/// Hunts for a flaw from so many seeds on that are far apart, each for so many runs at most.
+///
+/// # Panics
+///
+/// As [`run_all`].
+pub fn hunt(flaw: Flaw, hunts: u64, runs_max: u64, threads: usize) -> Hunt {
+    let (mut runs, mut missed) = (Vec::new(), 0);
+    for number in 0..hunts {
+        let from = number << 32;
+        let campaign = run_all(from..from + runs_max, threads, Some(flaw), 1);
+        missed += usize::from(campaign.broken.is_empty());
+        // The others were run at the same time.
+        let first = campaign.broken.first().map_or(runs_max, |report| report.plan.seed - from + 1);
+        runs.push(first);
+    }
+    runs.sort_unstable();
+    Hunt { flaw, runs, missed }
+}
+
 /// Runs the seeds on so many threads, until so many of them have broken a rule.
 ///
 /// # Panics

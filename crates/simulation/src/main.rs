@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
-use lockkeeper_simulation::campaign::run_all;
+use lockkeeper_simulation::campaign::{hunt, run_all};
 use lockkeeper_simulation::flaw::Flaw;
 use lockkeeper_simulation::world::run;
 
@@ -32,6 +32,15 @@ enum Arguments {
         #[arg(long, value_parser = flaw)]
         flaw: Option<Flaw>,
     },
+    /// Hunts for each flaw from several seeds on, and prints how many runs it took: the median and the worst.
+    Flaws {
+        /// How many hunts for each.
+        #[arg(long, default_value_t = 11)]
+        hunts: u64,
+        /// How many runs a hunt has at most.
+        #[arg(long, default_value_t = 20_000)]
+        runs_max: u64,
+    },
 }
 
 fn flaw(name: &str) -> Result<Flaw, String> {
@@ -52,15 +61,28 @@ fn main() -> ExitCode {
         Arguments::Seeds { count, from, flaw } => {
             #[expect(clippy::disallowed_methods, reason = "how long the runs take on this machine")]
             let begun = Instant::now();
-            let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-            let campaign = run_all(from..from + count, threads, flaw, BROKEN_MAX);
+            let campaign = run_all(from..from + count, threads(), flaw, BROKEN_MAX);
             for report in &campaign.broken {
                 println!("seed {}: {:?}", report.plan.seed, report.violations);
             }
             println!("{campaign}, in {:.0} s", begun.elapsed().as_secs_f64());
             exit_code(campaign.broken.is_empty())
         }
+        Arguments::Flaws { hunts, runs_max } => {
+            println!("| flaw | runs, median | worst | not found |\n| --- | --- | --- | --- |");
+            let mut missed = 0;
+            for &flaw in Flaw::COMMON.iter().chain(Flaw::RARE) {
+                let hunt = hunt(flaw, hunts, runs_max, threads());
+                println!("{hunt}");
+                missed += hunt.missed;
+            }
+            exit_code(missed == 0)
+        }
     }
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn exit_code(is_well: bool) -> ExitCode {

@@ -68,6 +68,7 @@ const LAYERS: &[Place] = &[
         package: "lockkeeper",
         may_import: These(&[
             "lockkeeper-core",
+            "lockkeeper-history",
             "lockkeeper-recipes",
             "lockkeeper-zookeeper",
             "lockkeeper-file",

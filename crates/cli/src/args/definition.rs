@@ -1,5 +1,6 @@
 //! The command line: its commands, and the options of every command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -199,6 +200,25 @@ Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
         /// lock until every session of before has run out
         #[arg(long)]
         after_restore: bool,
+    },
+    /// Check that no lock broke a promise, by the histories that programs wrote
+    #[command(after_help = "\
+Examples:
+  lockkeeper verify locks.jsonl                     one file, of one process or many
+  lockkeeper verify web-1.jsonl web-2.jsonl --clocks-differ 50ms
+
+Programs write a history with `lockkeeper::history::HistoryFile`. Two holders at once, a token that comes twice and a \
+token that falls are found. Times of one machine are compared exactly, those of two as far as their clocks agree. \
+Lines that were torn, as by a full disk, are counted and left out.
+
+Exit codes: 0 no promise was broken, 1 one was, 125 a file cannot be read or has no history.")]
+    Verify {
+        /// By how much the wall clocks of two machines differ at most
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = lockkeeper::parse_duration)]
+        clocks_differ: Duration,
+        /// The files, of one service
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
     },
     /// Make what the service needs before the first lock: the schema of a database
     #[command(after_help = "\

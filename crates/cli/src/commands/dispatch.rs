@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::claim::at_most;
-use super::{completions, doctor, fence, hold, look, orders, run, server, watch};
+use super::{completions, doctor, fence, hold, look, orders, run, server, verify, watch};
 use crate::args::{self, Cli, CliRequest, Command};
 use crate::exit::CommandFailure;
 use crate::output::{self, say};
@@ -59,6 +59,7 @@ fn dispatch(cli: Cli) -> Result<u8, CommandFailure> {
         Command::Capabilities => doctor::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
         Command::Setup { print, max_session_timeout } => doctor::setup(&global, print, max_session_timeout),
+        Command::Verify { clocks_differ, files } => verify::verify(&global, clocks_differ, &files),
         Command::Server(args) => server::server(&global, *args),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => completions::man(),
@@ -80,6 +81,6 @@ fn refuse_json(command: &Command) -> Result<(), CommandFailure> {
         Command::Man => "man",
         _ => return Ok(()),
     };
-    let others = "ls, show, deadlocks, gc, check, revoke, break, freeze, thaw, capabilities and doctor do";
+    let others = "ls, show, deadlocks, gc, check, revoke, break, freeze, thaw, capabilities, doctor and verify do";
     Err(CommandFailure::ours(format!("`{name}` prints no JSON; {others}")))
 }

@@ -16,6 +16,7 @@
 //! | `watch` | `show --watch` |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `server`, `metrics` | `server`; what it tells Prometheus |
+//! | `verify` | `verify`: judging what programs have written |
 //! | `completions` | `completions`, `man` |
 
 mod claim;
@@ -35,6 +36,7 @@ mod server;
 mod service;
 #[cfg(feature = "top")]
 mod top;
+mod verify;
 mod watch;
 
 pub(crate) use dispatch::main;

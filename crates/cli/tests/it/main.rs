@@ -115,4 +115,5 @@ mod top;
 #[cfg(all(feature = "monitor", feature = "top"))]
 mod top_services;
 mod unreachable;
+mod verify;
 mod watch;

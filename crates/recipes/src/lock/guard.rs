@@ -106,7 +106,7 @@ impl<Kind> Guard<Kind> {
             grant.standing.granted();
         }
         let waited = granted_at.saturating_duration_since(call.begun_at);
-        shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
+        shared.observers.emit(&Event::Granted { lock: queue.clone(), mode: call.mode, token, waited });
         let term = Term::begin(limits, granted_at).map(Box::new);
         let ends_at = term.as_ref().and_then(|term| term.ends_at);
         let Answered { listed, holding, span: wait } = call.granted(granted_at);

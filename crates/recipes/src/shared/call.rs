@@ -25,6 +25,8 @@ use crate::shared::call::spans::Collected;
 /// A call that asks for a lock; dropping it says that it was cancelled.
 pub(crate) struct LockCall {
     pub(crate) begun_at: BootInstant,
+    /// What is granted to it.
+    pub(crate) mode: Mode,
     listed: OnList,
     asked: MeteredCall,
     span: Collected,
@@ -56,13 +58,13 @@ impl LockCall {
         shared.home.check_at(begun_at, Operation::Join).map_err(|error| error.at(queue))?;
         let listed = shared.holds.list(queue, mode, Presence::Active);
         let (asked, span) = (meter.ask(mode, since.unwrap_or(begun_at)), spans::wait(queue, mode));
-        Ok(Self { begun_at, listed, asked, span })
+        Ok(Self { begun_at, mode, listed, asked, span })
     }
 
     /// Returns what becomes the hold of one more place that was granted to this call.
     pub(crate) fn another(&self, shared: &Shared, queue: &QueueName, mode: Mode) -> Self {
         let listed = shared.holds.list(queue, mode, Presence::Active);
-        Self { begun_at: self.begun_at, listed, asked: self.asked.another(), span: self.span.clone() }
+        Self { begun_at: self.begun_at, mode, listed, asked: self.asked.another(), span: self.span.clone() }
     }
 
     /// Does its work within its span. The work is made here, so that its future is moved no more.

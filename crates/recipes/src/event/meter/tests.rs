@@ -343,7 +343,7 @@ fn every_reason_of_a_loss_has_a_label() {
         reasons.clone().map(|reason| format!("{}{{reason={}}}", names::LOST_TOTAL, reason.as_str())).collect();
     for reason in reasons {
         let token = lockkeeper_core::FencingToken::new(1, 0).unwrap();
-        meters.on_event(&crate::Event::Lost { lock: lock.clone(), token, reason });
+        meters.on_event(&crate::Event::Lost { lock: lock.clone(), token, reason, late: Duration::ZERO });
     }
     let values = recorded.values();
     let counted = values.iter().filter(|(name, count)| name.starts_with(names::LOST_TOTAL) && **count == 1.0);
