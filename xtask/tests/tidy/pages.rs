@@ -27,9 +27,6 @@ const BUDGETS: &[(&[&str], usize)] = &[
     (&[""], 42_000),
 ];
 
-/// Pages that are still too long in a paragraph or a cell.
-const EXEMPT: &[&str] = &["docs/performance.md"];
-
 fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
@@ -112,8 +109,7 @@ fn pages() -> Vec<Source> {
 fn no_paragraph_and_no_cell_is_too_long() {
     let pages = pages();
     assert!(pages.len() > 30, "only {} pages were found", pages.len());
-    let judged = pages.iter().filter(|page| !EXEMPT.contains(&page.path.as_str()));
-    assert_none(&judged.flat_map(too_long).collect::<Vec<_>>());
+    assert_none(&pages.iter().flat_map(too_long).collect::<Vec<_>>());
 }
 
 #[test]

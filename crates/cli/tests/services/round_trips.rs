@@ -16,7 +16,7 @@ use crate::support::{Running, now};
 /// could have sent at once, and it is tried again over a way beside which that is short.
 const ONE_WAYS_MS: [u64; 4] = [20, 100, 400, 800];
 
-/// How many round trips a `run` may need on a service, as `docs/round-trips.md` says.
+/// How many round trips a `run` may need on a service, as `docs/performance.md` says.
 #[derive(Clone, Copy, Debug)]
 struct Most {
     /// Until the service knows who we are, where that is not with the greeting.
