@@ -6,6 +6,7 @@
 mod circles;
 mod commits;
 mod crates;
+mod figures;
 mod guarantees;
 mod layers;
 mod links;
