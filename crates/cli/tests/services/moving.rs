@@ -1,4 +1,4 @@
-//! Nodes that move from `lockkeeper server` to Apache ZooKeeper and back, by the program of `docs/server.md`.
+//! Nodes that move from `lockkeeper server` to Apache ZooKeeper and back, by `contrib/zookeeper/move.py`.
 
 use std::process::Command;
 
@@ -8,7 +8,8 @@ use lockkeeper_zk_server::EmbeddedServer;
 use crate::support::{Running, can_run, finish};
 use crate::zookeeper::server;
 
-const DOCUMENT: &str = include_str!("../../../../docs/server.md");
+/// The program that users run.
+const PROGRAM: &str = include_str!("../../../../contrib/zookeeper/move.py");
 /// Nodes with what a copy must keep: data that is no text, access lists, depth; and what it leaves out.
 const MAKE: &str = r#"
 import sys
@@ -60,21 +61,20 @@ async fn nodes_move_to_apache_and_back_with_their_data_and_access_lists() {
         return;
     }
     let Some(apache) = server().await else { return };
-    let program = DOCUMENT.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
     let (first, last) = (EmbeddedServer::start().await.unwrap(), EmbeddedServer::start().await.unwrap());
     let (ours, theirs, back) =
         (first.address().unwrap().to_string(), apache.address().to_string(), last.address().unwrap().to_string());
     let mut making = Running::with_input(&mut python(MAKE, &[&ours]));
     assert_eq!(making.line(), "made\n");
 
-    let said = printed(program, &[&ours, &theirs]);
+    let said = printed(PROGRAM, &[&ours, &theirs]);
     assert_eq!(said, "copied 204 nodes, left out 1 of sessions or with a time to live\n");
     making.close_input();
     assert_eq!(making.end().code, Some(0));
     let original = printed(SHOW, &[&ours]);
     assert_eq!(original.lines().count(), 204);
     assert_eq!(printed(SHOW, &[&theirs]), original);
-    let said = printed(program, &[&theirs, &back]);
+    let said = printed(PROGRAM, &[&theirs, &back]);
     assert_eq!(said, "copied 204 nodes, left out 0 of sessions or with a time to live\n");
     assert_eq!(printed(SHOW, &[&back]), original);
     // Apache's own directory is not taken.
