@@ -9,7 +9,7 @@ use lockkeeper_simulation::campaign::run_all;
 use lockkeeper_simulation::flaw::Flaw;
 
 /// How many seeds the long run has. `cargo xtask simulate seeds 1000000` has more.
-const SEEDS: u32 = 20_000;
+const SEEDS: u32 = 10_000;
 
 /// How many runs are looked through for a flaw that they show often.
 const FOUND_WITHIN: u64 = 4_000;

@@ -9,6 +9,10 @@ use crate::{FencingToken, Hold, QueueName};
 ///
 /// It is there for `tokio_postgres::Transaction` with the feature `fence-postgres`, and for `mysql_async::Transaction`
 /// with `fence-mysql`. For another driver it is a few lines around the texts of [this module](super).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no transaction in which tokens can be bound",
+    note = "the feature `fence-postgres` is for `tokio_postgres::Transaction`, `fence-mysql` for `mysql_async`'s"
+)]
 pub trait FencedTransaction: Send {
     /// The driver's error.
     type Error: Error;
