@@ -29,13 +29,12 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// What one history of thousands shows.
-    pub const RARE: &[Self] = &[Self::FormerConnections];
+    /// What one history of hundreds or thousands shows.
+    pub const RARE: &[Self] =
+        &[Self::SlowClocks, Self::ClocksStopWithMachines, Self::Backend(Bug::TellsLossesLate), Self::FormerConnections];
 
     /// What histories show more often.
     pub const COMMON: &[Self] = &[
-        Self::SlowClocks,
-        Self::ClocksStopWithMachines,
         Self::EarlyExpiry,
         Self::Backend(Bug::SeesOnlyItself),
         Self::Backend(Bug::LastComesFirst),
@@ -50,7 +49,6 @@ impl Flaw {
         Self::Backend(Bug::TokensOfTheSession),
         Self::Backend(Bug::HoldsOutliveSessions),
         Self::Backend(Bug::HoldsOutliveDeadlines),
-        Self::Backend(Bug::TellsLossesLate),
         Self::Backend(Bug::WritersLookLikeReaders),
         Self::Backend(Bug::HidesAPermit),
     ];

@@ -9,13 +9,13 @@ use lockkeeper_simulation::campaign::run_all;
 use lockkeeper_simulation::flaw::Flaw;
 
 /// How many seeds the long run has. `cargo xtask simulate seeds 1000000` has more.
-const SEEDS: u32 = 10_000;
+const SEEDS: u32 = 5_000;
 
 /// How many runs are looked through for a flaw that they show often.
-const FOUND_WITHIN: u64 = 4_000;
+const FOUND_WITHIN: u64 = 2_000;
 
-/// How many runs are looked through for one that they show once in some thousand.
-const RARE_FOUND_WITHIN: u64 = 100_000;
+/// How many runs are looked through for one that they show once in hundreds or thousands.
+const RARE_FOUND_WITHIN: u64 = 20_000;
 
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)

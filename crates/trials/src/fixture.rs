@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_conformance::Sessions;
-use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, Result};
+use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, Result, Session};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use tokio::sync::OwnedMutexGuard;
 
@@ -49,6 +49,49 @@ impl<Testing> Way<Testing> {
     /// Says what becomes of what goes in one direction.
     pub fn set_flow(&self, direction: Direction, flow: Flow) {
         self.proxies.iter().for_each(|proxy| proxy.set_flow(direction, flow));
+    }
+}
+
+/// A client that lives on when a case has ended, where the living remove what a client leaves that died. One that is
+/// lost, as on a busy machine, is followed by another one.
+#[derive(Debug)]
+pub struct Survivor<Living>(Arc<tokio::sync::Mutex<Option<LivingClient<Living>>>>);
+
+type LivingClient<Living> = (Arc<Living>, Arc<dyn Session>);
+
+impl<Living> Survivor<Living> {
+    /// Returns the client, whose session lives.
+    ///
+    /// # Errors
+    ///
+    /// Those of opening one.
+    pub async fn living<Opening>(&self, open: impl FnOnce() -> Opening + Send) -> Result<Arc<Living>>
+    where
+        Living: Send + Sync,
+        Opening: Future<Output = Result<(Living, Arc<dyn Session>)>> + Send,
+    {
+        let mut survivor = self.0.lock().await;
+        if let Some((client, session)) = &*survivor
+            && session.bond().liveness().is_held()
+        {
+            return Ok(client.clone());
+        }
+        let (client, session) = open().await?;
+        let client = Arc::new(client);
+        *survivor = Some((client.clone(), session));
+        Ok(client)
+    }
+}
+
+impl<Living> Clone for Survivor<Living> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<Living> Default for Survivor<Living> {
+    fn default() -> Self {
+        Self(Arc::default())
     }
 }
 
@@ -154,4 +197,30 @@ where
 /// What a fixture says that has failed.
 pub fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::clock::TestClock;
+    use lockkeeper_recipes::memory::MemoryService;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_survivor_that_is_lost_is_followed_by_another_one() {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let survivor = Survivor::default();
+        let living = async || {
+            let open = || async {
+                let (backend, testing) = service.client();
+                let session = backend.session().await?;
+                Ok((testing, session))
+            };
+            survivor.living(open).await.expect("it is opened")
+        };
+        let first = living().await;
+        assert!(Arc::ptr_eq(&first, &living().await));
+        first.expire_session();
+        assert!(!Arc::ptr_eq(&first, &living().await));
+    }
 }

@@ -1,5 +1,7 @@
 //! `lockkeeper run --once-per` and `--slot`: the command is run once for each slot.
 
+use lockkeeper_faults::long;
+
 use crate::support::{Place, finish, slots};
 
 #[test]
@@ -53,5 +55,6 @@ fn options_that_say_no_slot_are_refused() {
 
 #[test]
 fn of_runs_that_are_killed_and_stopped_none_repeats_a_slot_and_with_retry_failed_each_slot_is_done() {
-    slots::play(&Place::new(), [20, 4]);
+    // In the long run as many as on the other services.
+    slots::play(&Place::new(), if long::is_asked_for() { [50, 100] } else { [20, 4] });
 }

@@ -10,11 +10,11 @@ use ::redis::FromRedisValue;
 use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Arguments, Fault, FaultKind, Fixture, HANDOFFS, Sessions, soon};
 use lockkeeper_core::clock::SystemClock;
-use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Result, Session};
+use lockkeeper_core::{Backend, BoxFuture, ContenderId, Result};
 use lockkeeper_faults::redis::{Flush, Release, Server, Setup};
 use lockkeeper_faults::{long, redis};
 use lockkeeper_redis::{ClientTesting, Config, RedisBackend};
-use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Way, failed, on_one_thread, until_seen};
+use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Survivor, Way, failed, on_one_thread, until_seen};
 
 /// How much later than its time a session may end: a sixth of the timeout until the next renewal of another one, and a
 /// second for a busy machine.
@@ -28,8 +28,7 @@ pub(crate) struct RedisFixture {
     has_log: bool,
     is_setnx: bool,
     clients: Clients<ClientTesting>,
-    /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
-    survivor: Arc<tokio::sync::OnceCell<(RedisBackend, Arc<dyn Session>)>>,
+    survivor: Survivor<RedisBackend>,
 }
 
 impl RedisFixture {
@@ -41,7 +40,7 @@ impl RedisFixture {
             has_log,
             is_setnx,
             clients: Clients::default(),
-            survivor: Arc::default(),
+            survivor: Survivor::default(),
         }
     }
 
@@ -96,13 +95,13 @@ impl Fixture for RedisFixture {
     fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
         let fixture = self.clone();
         Box::pin(async move {
-            let survivor = async || {
+            let survivor = || async {
                 let url = format!("redis://{}?session_timeout=2s{}", fixture.address, fixture.setting());
                 let backend = RedisBackend::open(&url.parse()?)?;
                 let session = backend.session().await?;
-                Ok::<_, Error>((backend, session))
+                Ok((backend, session))
             };
-            fixture.survivor.get_or_try_init(survivor).await?;
+            fixture.survivor.living(survivor).await?;
             let stored: Vec<String> = fixture.operate(&["KEYS", "*"]).await?;
             let is_left = |key: &String| match key.strip_prefix(fixture.base()) {
                 Some(rest) => {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Fault, FaultKind, Fixture, SOON, Sessions, soon};
 use lockkeeper_core::clock::SystemClock;
-use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Operation, Result, Session};
+use lockkeeper_core::{Backend, BoxFuture, ContenderId, Operation, Result};
 use lockkeeper_faults::lending::Lent;
 use lockkeeper_faults::wait;
 use lockkeeper_sql::{ClientTesting, Config, SqlBackend};
-use lockkeeper_trials::fixture::{Clients, Way, on_one_thread, until_seen};
+use lockkeeper_trials::fixture::{Clients, Survivor, Way, on_one_thread, until_seen};
 
 use super::server::{Kind, Server};
 
@@ -25,8 +25,7 @@ pub(crate) struct SqlFixture {
     server: Arc<tokio::sync::Mutex<Lent<Server>>>,
     address: SocketAddr,
     clients: Clients<ClientTesting>,
-    /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
-    survivor: Arc<tokio::sync::OnceCell<(SqlBackend, Arc<dyn Session>)>>,
+    survivor: Survivor<SqlBackend>,
 }
 
 fn backend(url: &str) -> Result<SqlBackend> {
@@ -46,7 +45,7 @@ impl SqlFixture {
     pub(crate) fn new(kind: Kind, server: Lent<Server>) -> Self {
         let address = server.address();
         let server = Arc::new(tokio::sync::Mutex::new(server));
-        Self { kind, server, address, clients: Clients::default(), survivor: Arc::default() }
+        Self { kind, server, address, clients: Clients::default(), survivor: Survivor::default() }
     }
 
     /// Does what an operator does, past all clients.
@@ -95,12 +94,12 @@ impl Fixture for SqlFixture {
     fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
         let fixture = self.clone();
         Box::pin(async move {
-            let survivor = async || {
+            let survivor = || async {
                 let backend = backend(&fixture.kind.url(fixture.address, "session_timeout=2s"))?;
                 let session = backend.session().await?;
-                Ok::<_, Error>((backend, session))
+                Ok((backend, session))
             };
-            let (survivor, _) = fixture.survivor.get_or_try_init(survivor).await?;
+            let survivor = fixture.survivor.living(survivor).await?;
             let session = survivor.testing().session();
             fixture.operate(fixture.kind.leftovers(&session)).await
         })
