@@ -30,6 +30,7 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+mod ask;
 mod case;
 mod cases;
 pub mod crowd;
@@ -45,6 +46,7 @@ mod speaker;
 mod tap;
 mod waiting;
 
+pub use ask::{Ask, Held, LOCK};
 pub use case::{Case, Runtime};
 pub use cases::cases;
 pub use fixture::{Client, Fault, FaultKind, Fixture, Sessions};
@@ -53,7 +55,7 @@ pub use journal::{Joins, Journal, is_joined};
 pub use libtest_mimic::Arguments;
 pub use lockkeeper_recipes::Handoff;
 pub use memory::MemoryFixture;
-pub use party::{Ask, Held, LOCK, Party, Waiting, answered, granted};
+pub use party::{Party, Waiting, answered, granted};
 pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, HANDOFFS, Outcome, run, run_case, run_under};
 pub use tap::{Pace, Tap};

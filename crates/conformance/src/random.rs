@@ -2,6 +2,8 @@
 
 use std::env;
 
+use lockkeeper_core::randomness::next_of_sequence;
+
 /// The environment variable that gives the seed of a random case.
 pub const SEED_VARIABLE: &str = "LOCKKEEPER_SEED";
 
@@ -17,7 +19,7 @@ pub fn seed() -> u64 {
     }
 }
 
-/// A sequence of numbers that its seed determines (splitmix64). Not for secrets.
+/// A sequence of numbers that its seed determines. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
@@ -43,11 +45,7 @@ impl Random {
 
     /// Returns the next number.
     pub const fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        next_of_sequence(&mut self.state)
     }
 
     /// Returns a number below `bound`, which is not zero.

@@ -67,8 +67,8 @@ impl RandomPiece {
     }
 }
 
-/// The next number of a sequence (splitmix64).
-const fn next_of_sequence(state: &mut u64) -> u64 {
+/// The next number of a sequence that its first state determines (splitmix64). Not for secrets.
+pub const fn next_of_sequence(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -4,7 +4,7 @@
 //! cannot explain is a fault. A hold whose end was not written, as that of a process that was killed, is not judged
 //! beyond its token.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -92,12 +92,14 @@ struct LineHold {
 
 /// Judges a history. The wall clocks of two machines differ by no more than this.
 pub fn verify(lines: impl IntoIterator<Item = HistoryLine>, clocks_differ_max: Duration) -> Verified {
-    let mut locks: BTreeMap<String, Vec<LineHold>> = BTreeMap::new();
-    for line in lines {
-        take(&mut locks, line);
+    let mut locks: BTreeMap<String, LockLines> = BTreeMap::new();
+    for HistoryLine { boot, process, at_ns, unix_ms, lock, event } in lines {
+        let of_lock = locks.entry(lock).or_default();
+        of_lock.take(boot, process, [at_ns, unix_ms], event);
     }
+    locks.retain(|_, of_lock| !of_lock.holds.is_empty());
     let mut verified = Verified { locks: locks.len(), ..Verified::default() };
-    for (lock, mut holds) in locks {
+    for (lock, LockLines { mut holds, .. }) in locks {
         holds.sort_by_key(|hold| (hold.from_unix_ms, hold.from_ns));
         verified.grants += holds.len();
         verified.unended += holds.iter().filter(|hold| hold.lasted_ns.is_none()).count();
@@ -107,27 +109,49 @@ pub fn verify(lines: impl IntoIterator<Item = HistoryLine>, clocks_differ_max: D
     verified
 }
 
-fn take(locks: &mut BTreeMap<String, Vec<LineHold>>, line: HistoryLine) {
-    let HistoryLine { boot, process, at_ns, unix_ms, lock, event } = line;
-    let (token, over_ns) = match &event {
-        LineEvent::Granted { token, .. } | LineEvent::Released { token } => (token, at_ns),
-        LineEvent::Lost { token, late_ns, .. } => (token, at_ns.saturating_sub(*late_ns)),
-        LineEvent::Unknown => return,
-    };
-    let Ok(token) = token.parse::<FencingToken>() else { return };
-    let holds = locks.entry(lock).or_default();
-    if let LineEvent::Granted { mode, .. } = &event {
-        let is_shared = mode == Mode::Read.as_str();
-        let is_permit = [Mode::Permit, Mode::Member].iter().any(|counted| mode == counted.as_str());
-        let (from_ns, from_unix_ms) = (at_ns, unix_ms);
-        holds.push(LineHold { boot, process, is_shared, is_permit, token, from_ns, from_unix_ms, lasted_ns: None });
-        return;
-    }
-    // The first one: a writer that goes on as a reader gives its own hold back first. What is not there was granted
-    // before the history began, or is given back after its loss.
-    let is_its = |hold: &&mut LineHold| hold.token == token && hold.process == process && hold.lasted_ns.is_none();
-    if let Some(hold) = holds.iter_mut().find(is_its) {
-        hold.lasted_ns = Some(over_ns.saturating_sub(hold.from_ns));
+/// The holds of one lock, as far as its lines were read.
+#[derive(Debug, Default)]
+struct LockLines {
+    holds: Vec<LineHold>,
+    /// Where those stand that have no end yet, by process and token.
+    unended: HashMap<(String, FencingToken), VecDeque<usize>>,
+}
+
+impl LockLines {
+    fn take(&mut self, boot: String, process: String, [at_ns, unix_ms]: [u64; 2], event: LineEvent) {
+        let (token, over_ns) = match &event {
+            LineEvent::Granted { token, .. } | LineEvent::Released { token } => (token, at_ns),
+            LineEvent::Lost { token, late_ns, .. } => (token, at_ns.saturating_sub(*late_ns)),
+            LineEvent::Unknown => return,
+        };
+        let Ok(token) = token.parse::<FencingToken>() else { return };
+        let place = (process.clone(), token);
+        if let LineEvent::Granted { mode, .. } = &event {
+            let is_shared = mode == Mode::Read.as_str();
+            let is_permit = [Mode::Permit, Mode::Member].iter().any(|counted| mode == counted.as_str());
+            let (from_ns, from_unix_ms) = (at_ns, unix_ms);
+            self.unended.entry(place).or_default().push_back(self.holds.len());
+            self.holds.push(LineHold {
+                boot,
+                process,
+                is_shared,
+                is_permit,
+                token,
+                from_ns,
+                from_unix_ms,
+                lasted_ns: None,
+            });
+            return;
+        }
+        // The first one: a writer that goes on as a reader gives its own hold back first. What is not there was granted
+        // before the history began, or is given back after its loss.
+        let Some(unended) = self.unended.get_mut(&place) else { return };
+        if let Some(hold) = unended.pop_front().map(|at| &mut self.holds[at]) {
+            hold.lasted_ns = Some(over_ns.saturating_sub(hold.from_ns));
+        }
+        if unended.is_empty() {
+            self.unended.remove(&place);
+        }
     }
 }
 
@@ -193,7 +217,7 @@ fn check_tokens(lock: &str, holds: &[LineHold], clocks_differ_max: Duration, bro
 fn check_overlaps(lock: &str, holds: &[LineHold], clocks_differ_max: Duration, broken: &mut Vec<BrokenPromise>) {
     let mut lasting: Vec<&LineHold> = Vec::new();
     for second in holds {
-        // Whatever has ended by now, and by more than the clocks differ, overlaps nothing that comes.
+        // A hold that has ended by now, and by more than the clocks differ, overlaps none that comes.
         let slack_ms = u64::try_from(clocks_differ_max.as_millis()).unwrap_or(u64::MAX);
         lasting.retain(|first| {
             let lasted_ms = first.lasted_ns.map_or(0, |lasted_ns| lasted_ns / 1_000_000 + 1);

@@ -24,11 +24,9 @@ use crate::shared_value::SharedValue;
 
 /// A job that is done once per slot: an hour, a day, a version.
 ///
-/// In the guide: [once per slot](https://docs.rs/lockkeeper/latest/lockkeeper/guide/recipes/index.html).
-///
 /// All that come to do it claim its slot; one of them gets it, under the [`Mutex`] of the job's name, so that two slots
 /// of a job are never worked on at the same time. It calls nothing by itself: a timer of the program, or cron, does.
-/// Made by [`Keeper::once`]; cheap to clone.
+/// Made by [`Keeper::once`]; cheap to clone. [Guide](https://docs.rs/lockkeeper/latest/lockkeeper/guide/recipes).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Server;
+use lockkeeper_core::randomness::next_of_sequence;
 use parking_lot::Mutex;
+
+use crate::Server;
 
 /// The first pause, after every way was tried once.
 const PAUSE_BASE: Duration = Duration::from_millis(100);
@@ -214,7 +216,7 @@ impl DialHistory {
     }
 }
 
-/// SplitMix64: spreads attempts, protects nothing.
+/// Spreads attempts, protects nothing.
 #[derive(Debug)]
 pub struct Random(u64);
 
@@ -227,11 +229,7 @@ impl Random {
 
     /// Returns the next number below this bound.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        next_of_sequence(&mut self.0) % bound
     }
 }
 

@@ -1,8 +1,9 @@
 //! Many seeds on all cores.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -54,11 +55,11 @@ impl fmt::Display for Hunt {
 /// # Panics
 ///
 /// As [`run_all`].
-pub fn hunt(flaw: Flaw, hunts: u64, runs_max: u64, threads: usize) -> Hunt {
+pub fn hunt(flaw: Flaw, hunts: u64, runs_max: u64) -> Hunt {
     let (mut runs, mut missed) = (Vec::new(), 0);
     for number in 0..hunts {
         let from = number << 32;
-        let campaign = run_all(from..from + runs_max, threads, Some(flaw), 1);
+        let campaign = run_all(from..from + runs_max, Some(flaw), 1);
         missed += usize::from(campaign.broken.is_empty());
         // The others were run at the same time.
         let first = campaign.broken.first().map_or(runs_max, |report| report.plan.seed - from + 1);
@@ -68,18 +69,18 @@ pub fn hunt(flaw: Flaw, hunts: u64, runs_max: u64, threads: usize) -> Hunt {
     Hunt { flaw, runs, missed }
 }
 
-/// Runs the seeds on so many threads, until so many of them have broken a rule.
+/// Runs the seeds on all cores, until so many of them have broken a rule; those under way are run to their end.
 ///
 /// # Panics
 ///
 /// If the code that is simulated panics; the seed is printed.
-pub fn run_all(seeds: Range<u64>, threads: usize, flaw: Option<Flaw>, broken_max: usize) -> Campaign {
-    let next = AtomicU64::new(seeds.start);
+pub fn run_all(seeds: Range<u64>, flaw: Option<Flaw>, broken_max: usize) -> Campaign {
+    let (next, broken) = (AtomicU64::new(seeds.start), AtomicUsize::new(0));
     let work = || {
         let mut campaign = Campaign::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end || campaign.broken.len() >= broken_max {
+            if seed >= seeds.end || broken.load(Ordering::Relaxed) >= broken_max {
                 return campaign;
             }
             let report = run(seed, flaw);
@@ -87,10 +88,12 @@ pub fn run_all(seeds: Range<u64>, threads: usize, flaw: Option<Flaw>, broken_max
             campaign.grants += report.grants() as u64;
             campaign.took += report.took;
             if !report.violations.is_empty() {
+                broken.fetch_add(1, Ordering::Relaxed);
                 campaign.broken.push(report);
             }
         }
     };
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let campaigns: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no run panics")).collect()

@@ -1,6 +1,5 @@
 //! The server, which can be replaced by one without data.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -36,7 +35,7 @@ impl Running {
 }
 
 /// The server that there is now. Its clones are the same one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct SimulatedService {
     begun: Instant,
     plan: Arc<RunPlan>,
@@ -86,10 +85,4 @@ async fn start(plan: &RunPlan, elapsed_ms: i64) -> Running {
     };
     let server = Arc::new(builder.start().await.expect("a server without sockets starts"));
     Running { server, stops: Arc::default() }
-}
-
-impl fmt::Debug for SimulatedService {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SimulatedService")
-    }
 }

@@ -10,10 +10,11 @@ use lockkeeper_recipes::{Handoff, MultiLock};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, yield_now};
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, Runtime, using};
 use crate::fixture::Fixture;
 use crate::journal::is_joined;
-use crate::party::{Ask, Held, LOCK, LONG, Party, Waiting, give_back, granted, parties, release};
+use crate::party::{LONG, Party, Waiting, give_back, granted, parties, release};
 use crate::tap::Pace;
 use crate::waiting::{at_most, soon};
 

@@ -10,10 +10,11 @@ use lockkeeper_core::{
 };
 use lockkeeper_recipes::{Keeper, LockKind};
 
+use crate::ask::{Ask, LOCK};
 use crate::case::{Case, using};
 use crate::cases::operating::KINDS;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Ask, LOCK, LONG, Party, give_back, granted, parties, release};
+use crate::party::{LONG, Party, give_back, granted, parties, release};
 use crate::speaker::{PLACES, Speaker, ids_of, line, part_of, speakers};
 use crate::waiting::{measured, soon};
 

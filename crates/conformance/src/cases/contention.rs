@@ -8,10 +8,11 @@ use lockkeeper_history::{Limits, What, check};
 use lockkeeper_recipes::Keeper;
 use tokio::task::{JoinSet, yield_now};
 
+use crate::ask::{Ask, Held, LOCK, Until};
 use crate::case::Case;
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::History;
-use crate::party::{Ask, Held, LOCK, Until, all_done};
+use crate::party::all_done;
 use crate::random::Random;
 use crate::tap::{Pace, Tap};
 use crate::waiting::{SOON, SleepersClock};

@@ -9,10 +9,11 @@ use lockkeeper_recipes::{CloseMode, Election, Hold, LatchEvent, LeaderChanges, L
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::cases::order::Queue;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Ask, Held, LOCK, Party, enter_all, give_back, granted, parties};
+use crate::party::{Party, enter_all, give_back, granted, parties};
 use crate::waiting::{soon, until};
 
 pub(super) fn cases() -> Vec<Case> {

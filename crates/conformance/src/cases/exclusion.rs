@@ -8,10 +8,11 @@ use std::time::Duration;
 use lockkeeper_core::{FencingToken, Modes, Wait};
 use tokio::task::{JoinSet, yield_now};
 
+use crate::ask::{Ask, LOCK};
 use crate::case::{Case, using};
 use crate::fixture::Fixture;
 use crate::journal::is_joined;
-use crate::party::{Ask, LOCK, Party, all_done, enter_all, give_back, granted, parties, release};
+use crate::party::{Party, all_done, enter_all, give_back, granted, parties, release};
 use crate::waiting::soon;
 
 const KEEPERS: usize = 3;

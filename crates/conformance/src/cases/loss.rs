@@ -6,10 +6,11 @@ use lockkeeper_core::{Advice, ErrorKind, Liveness, LossReason, Modes, Part};
 use lockkeeper_recipes::Event;
 use tokio::sync::oneshot;
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Ask, Held, LOCK, Party, Waiting, give_back, granted, parties};
+use crate::party::{Party, Waiting, give_back, granted, parties};
 use crate::speaker::part_of;
 use crate::waiting::{Measured, assert_met, measured, soon};
 
@@ -214,7 +215,7 @@ async fn holder_removed(fixture: &dyn Fixture) {
     let held = ann.take(Ask::Mutex).await;
     let other = Held::Mutex(ann.lock("window").await);
     let waiting = bob.queue_up_as(Ask::Mutex).await;
-    bob.inflict(Ask::Mutex.removal(&ann, 0).await).await;
+    bob.inflict(ann.removal(Ask::Mutex, 0).await).await;
     assert_lost(held, LossReason::Removed).await;
     let next = granted(waiting).await;
     assert!(next.is_held());
@@ -229,7 +230,7 @@ async fn waiter_removed(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
     let held = ann.take(Ask::Mutex).await;
     let waiting = bob.queue_up_as(Ask::Mutex).await;
-    ann.inflict(Ask::Mutex.removal(&ann, 1).await).await;
+    ann.inflict(ann.removal(Ask::Mutex, 1).await).await;
     assert!(held.is_held());
     give_back(held).await;
     assert_refused(waiting).await;
@@ -248,7 +249,7 @@ async fn middle_removed(fixture: &dyn Fixture, ask: Ask) {
     ann.until_contenders(LOCK, 1).await;
     let middle = bob.queue_up_as(ask).await;
     let last = eve.queue_up_as(ask).await;
-    ann.inflict(ask.removal(&ann, 1).await).await;
+    ann.inflict(ann.removal(ask, 1).await).await;
     assert!(!last.is_finished() && held.is_held());
     // A service that does not tell at once tells when something happens.
     give_back(held).await;
@@ -276,7 +277,7 @@ async fn told_of_holder(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
     let held = ann.take(Ask::Mutex).await;
     let waiting = bob.queue_up_as(Ask::Mutex).await;
-    bob.inflict(Ask::Mutex.removal(&ann, 0).await).await;
+    bob.inflict(ann.removal(Ask::Mutex, 0).await).await;
     let next = granted(waiting).await;
     // Each hears of the removal by itself, over a separate connection.
     assert_lost(held, LossReason::Removed).await;
@@ -287,7 +288,7 @@ async fn told_of_itself(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
     let held = ann.take(Ask::Mutex).await;
     let waiting = bob.queue_up_as(Ask::Mutex).await;
-    ann.inflict(Ask::Mutex.removal(&ann, 1).await).await;
+    ann.inflict(ann.removal(Ask::Mutex, 1).await).await;
     assert_refused(waiting).await;
     assert!(held.is_held());
     give_back(held).await;

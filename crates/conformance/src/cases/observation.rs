@@ -6,9 +6,10 @@ use std::time::Duration;
 use lockkeeper_core::{Answers, ContenderInfo, Flow, FlowKind, LossReason, Mode, QueueName, TicketHead, Wait};
 use lockkeeper_recipes::{Event, OwnerKey};
 
+use crate::ask::Ask;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Ask, LONG, Party, granted, parties, release};
+use crate::party::{LONG, Party, granted, parties, release};
 use crate::speaker::{Speaker, line};
 use crate::waiting::soon;
 

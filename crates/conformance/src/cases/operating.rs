@@ -11,9 +11,10 @@ use lockkeeper_core::{
 };
 use lockkeeper_recipes::{Event, LockKind};
 
+use crate::ask::Ask;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Ask, IN_VAIN, LONG, Party, answered, enter_all, granted, in_vain, parties, release, release_all};
+use crate::party::{IN_VAIN, LONG, Party, answered, enter_all, granted, in_vain, parties, release, release_all};
 use crate::waiting::soon;
 
 const REASON: &str = "moving disks";

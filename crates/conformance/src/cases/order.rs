@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use lockkeeper_core::Modes;
 use lockkeeper_recipes::Handoff;
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::fixture::Fixture;
-use crate::party::{Ask, Held, LOCK, Party, Waiting, enter_all, give_back, granted};
+use crate::party::{Party, Waiting, enter_all, give_back, granted};
 
 const WAITERS: usize = 10;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use lockkeeper_core::{Advice, Liveness, LossReason, Modes, Operation, Wait};
 use lockkeeper_recipes::Event;
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Ask, Held, LOCK, Party, Waiting, give_back, granted, parties};
+use crate::party::{Party, Waiting, give_back, granted, parties};
 use crate::waiting::{at_most, measured, soon, until};
 
 /// How much later than a thread that only sleeps a task may be told of a lapse; `is_held` itself is never late.

@@ -8,12 +8,11 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Wait};
 use lockkeeper_recipes::{Guard, Member, MultiGuard, MultiLock, Mutex, MutexGuard, OwnerKey, Reentrant};
 use tokio::task::{JoinSet, yield_now};
 
+use crate::ask::{Ask, LOCK};
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{
-    Ask, IN_VAIN, LOCK, LONG, Party, all_done, enter_all, give_back, granted, in_vain, parties, release,
-};
+use crate::party::{IN_VAIN, LONG, Party, all_done, enter_all, give_back, granted, in_vain, parties, release};
 use crate::waiting::{assert_met, measured, soon};
 
 pub(super) fn cases() -> Vec<Case> {

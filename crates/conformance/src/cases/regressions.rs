@@ -3,10 +3,11 @@
 use lockkeeper_core::{LossReason, Operation};
 use lockkeeper_recipes::Event;
 
+use crate::ask::{Ask, LOCK};
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Ask, LOCK, Party, enter_all, give_back, granted, parties, release};
+use crate::party::{Party, enter_all, give_back, granted, parties, release};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {

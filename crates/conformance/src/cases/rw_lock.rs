@@ -4,10 +4,11 @@
 use lockkeeper_core::{ErrorKind, Liveness, LossReason, Mode, Modes};
 use lockkeeper_recipes::{ReadGuard, WriteGuard};
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::cases::order::Queue;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Ask, Held, LOCK, Party, enter_all, give_back, granted, parties, release};
+use crate::party::{Party, enter_all, give_back, granted, parties, release};
 use crate::waiting::soon;
 
 const READERS: usize = 20;

@@ -9,11 +9,10 @@ use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Mode, Modes, Part, Que
 use lockkeeper_recipes::{Permit, Permits, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::fixture::Fixture;
-use crate::party::{
-    Ask, Held, IN_VAIN, LOCK, Party, all_done, enter_all, give_back, granted, in_vain, parties, release, release_all,
-};
+use crate::party::{IN_VAIN, Party, all_done, enter_all, give_back, granted, in_vain, parties, release, release_all};
 use crate::random::Random;
 use crate::speaker::{Speaker, line, part_of};
 use crate::waiting::soon;

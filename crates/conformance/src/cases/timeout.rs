@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use lockkeeper_core::{Advice, Modes, Wait};
 
+use crate::ask::{Ask, Held, LOCK};
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Ask, Held, LOCK, Party, give_back, granted, parties, release};
+use crate::party::{Party, give_back, granted, parties, release};
 use crate::waiting::{Measured, assert_met, measured, soon};
 
 /// How much later than a thread that only sleeps a timeout may end.

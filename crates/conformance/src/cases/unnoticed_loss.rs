@@ -9,9 +9,10 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Result};
 use lockkeeper_recipes::{CloseMode, Hold, LeaderLatch, OwnerKey};
 use tokio::sync::oneshot;
 
+use crate::ask::LOCK;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{LOCK, Party, parties};
+use crate::party::{Party, parties};
 use crate::waiting::{SOON, soon};
 
 /// How much longer than a session timeout the runtime is blocked, so that its holder finds its hold lapsed.
