@@ -190,6 +190,10 @@ impl Session for TapSession {
         self.inner.is_held_up(queue)
     }
 
+    fn outwait_dead(&self, queue: &QueueName) -> BoxFuture<bool> {
+        self.tap.paced(self.inner.outwait_dead(queue))
+    }
+
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         self.tap.counts.looks.fetch_add(1, Ordering::SeqCst);
         self.tap.paced(self.inner.view(queue, freshness, extent))

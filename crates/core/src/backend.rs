@@ -89,6 +89,16 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Waits until it is known of the contenders of a lock, in all its [parts](crate::Part), whether their clients
+    /// live, and tells whether one has left by then. A call that does not wait asks before it gives up.
+    ///
+    /// Only where clients find out by themselves which of the others are dead, by a silence that each must observe
+    /// for itself: there short-lived clients that never wait would leave a dead holder in place for good. Elsewhere,
+    /// and where nothing is in doubt, the answer comes at once.
+    fn outwait_dead(&self, _queue: &QueueName) -> BoxFuture<bool> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Lists a queue, as [fresh](Freshness) and [as much of it](Extent) as is asked for, without the contenders
     /// that are known to be dead.
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>>;

@@ -112,7 +112,7 @@ pub(crate) async fn grant<A: GrantAttempt>(
     let called_at = since.unwrap_or_else(|| shared.clock.now());
     let wait = wait.starting(called_at);
     if wait == Wait::No {
-        return Box::pin(try_unless_held_up(shared, queue, attempt)).await;
+        return Box::pin(try_beside_the_dead(shared, queue, attempt)).await;
     }
     refuse(shared, queue, attempt.refused_from())?;
     let mut progress = WaitProgress::NoPlace(None);
@@ -159,6 +159,28 @@ async fn wait_until<A: GrantAttempt>(
 /// Refuses what a keeper that is drained or closed does not grant.
 fn refuse(shared: &Shared, queue: &QueueName, from: KeeperStage) -> Result<()> {
     shared.refuse_from(from).map_err(|closed| closed.at(queue))
+}
+
+/// Takes it if no wait is needed, also no wait for the end of what is held by the dead.
+async fn try_beside_the_dead<A: GrantAttempt>(
+    shared: &Shared,
+    queue: &QueueName,
+    attempt: &mut A,
+) -> Result<Option<A::Granted>> {
+    loop {
+        // Each round but the first follows the departure of a dead contender.
+        let granted = try_unless_held_up(shared, queue, attempt).await?;
+        let Some(session) = attempt.opener(shared).present().filter(|_| granted.is_none()) else { return Ok(granted) };
+        tokio::select! {
+            biased;
+            has_one_left = session.outwait_dead(queue) => {
+                if !has_one_left {
+                    return Ok(None);
+                }
+            }
+            closed = shared.until(attempt.refused_from()) => return Err(closed.at(queue)),
+        }
+    }
 }
 
 /// Takes it if no wait is needed. A wait for another process that is just entering the queue counts as one.

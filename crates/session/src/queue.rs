@@ -74,6 +74,10 @@ impl<S: Service> Session for QueueSession<S> {
         self.queues.service.life().bond()
     }
 
+    fn outwait_dead(&self, queue: &QueueName) -> BoxFuture<bool> {
+        S::outwait_dead(&self.queues, queue)
+    }
+
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         self.ask(Operation::View, false, queue, |queues| queues.view(queue, freshness, extent))
     }

@@ -66,6 +66,11 @@ impl SqlAnswer {
         self.each(RowKind::Stored).map(|row| Ok(StoredRow { ticket: ticket(row)?, token: token(row)? })).collect()
     }
 
+    /// The contenders that the answer shows, in no order.
+    pub(crate) fn standing(&self) -> Result<Vec<StoredRow>, Failure> {
+        self.each(RowKind::Contender).map(|row| Ok(StoredRow { ticket: ticket(row)?, token: token(row)? })).collect()
+    }
+
     /// The queue as the answer shows it.
     pub(crate) fn view(&self, connection: ConnectionNumber) -> Result<QueueView, Failure> {
         let mut rows = self.each(RowKind::Contender).map(ContenderRow::of).collect::<Result<Vec<_>, _>>()?;

@@ -3,6 +3,7 @@
 //!
 //! It decides nothing: which contender may go, the recipes know. How a session lives, `session` knows.
 
+mod dead;
 mod waits;
 
 use std::sync::Arc;
@@ -212,6 +213,11 @@ impl Service for Sql {
             // No contender here ever had that name.
             None => Box::pin(std::future::ready(Ok(Departure::Gone))),
         }
+    }
+
+    fn outwait_dead(queues: &Arc<Queues>, lock: &QueueName) -> BoxFuture<bool> {
+        let (queues, lock) = (queues.clone(), lock.clone());
+        Box::pin(async move { dead::outwait(&queues.service, &lock).await })
     }
 
     fn note(queues: &Arc<Queues>, stage: Stage<'_, AheadCount>) {

@@ -24,7 +24,7 @@ use crate::look::SqlLink;
 use crate::session::waits::Waits;
 use crate::site::SqlSite;
 use crate::statement::{AnswerRow, Argument, SessionNumber, Statement};
-use crate::timing::Timing;
+use crate::timing::{Timing, beat_after};
 
 pub(crate) use driver::open;
 pub(crate) use waits::{WaitEnd, WaitHandle};
@@ -39,6 +39,8 @@ const FIRST_BEAT: i64 = 1;
 pub(crate) struct Core {
     pub(crate) id: SessionNumber,
     pub(crate) timing: Timing,
+    /// Since when it can observe others.
+    pub(crate) opened_at: BootInstant,
     pub(crate) life: Arc<Life<SqlLink>>,
     last_beat: AtomicI64,
     pub(crate) contenders: OwnContenders,
@@ -58,6 +60,7 @@ impl Core {
         Self {
             id,
             timing,
+            opened_at,
             waits: Waits::new(clock.clone(), id.seed(), timing.patience()),
             life: Arc::new(Life::new(clock, runtime, beginning)),
             last_beat: AtomicI64::new(FIRST_BEAT),
@@ -80,7 +83,10 @@ impl Core {
 
     /// Returns the number of the next beat, greater than any before.
     pub(super) fn next_beat(&self) -> i64 {
-        self.last_beat.fetch_add(1, Ordering::Relaxed) + 1
+        let now_unix = self.life.clock.unix_time();
+        let update = |last| Some(beat_after(last, now_unix));
+        let last = self.last_beat.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        beat_after(last.expect("each has a next one"), now_unix)
     }
 
     /// Whether the session holds or waits, or is about to.

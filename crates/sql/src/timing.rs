@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_core::FencingToken;
 use lockkeeper_session::SessionTiming;
 
 use crate::statement::{AnswerRow, RowKind, SessionNumber};
@@ -72,6 +73,29 @@ impl SessionBeat {
         let timing = Timing { timeout: Duration::from_millis(timeout_ms) };
         Some(Self { session: SessionNumber(row.session?), epoch: row.epoch?, beat: row.number?, timing })
     }
+
+    /// Whether the beat's number is a recent time. That is a hint, since clocks may be wrong, and the first beat of a
+    /// session has none.
+    pub(crate) fn is_recent(&self, now_unix: Duration) -> bool {
+        u64::try_from(self.beat).is_ok_and(|ms| is_near(Duration::from_millis(ms), now_unix, self.timing.doubt()))
+    }
+}
+
+/// The number of the beat that follows one: the time, in milliseconds since 1970, or just more than the one before.
+pub(crate) fn beat_after(last: i64, now_unix: Duration) -> i64 {
+    i64::try_from(now_unix.as_millis()).unwrap_or(i64::MAX).max(last.saturating_add(1))
+}
+
+/// The upper bits of a token are milliseconds since 1970, by the server's clock.
+const TOKEN_TIME_SHIFT: u32 = 20;
+
+/// Whether a contender joined lately. That is a hint, since clocks may be wrong.
+pub(crate) fn joined_lately(token: FencingToken, now_unix: Duration, timing: Timing) -> bool {
+    is_near(Duration::from_millis(token.as_u64() >> TOKEN_TIME_SHIFT), now_unix, timing.doubt())
+}
+
+fn is_near(one: Duration, other: Duration, distance: Duration) -> bool {
+    one.abs_diff(other) < distance
 }
 
 #[cfg(test)]
@@ -85,6 +109,27 @@ mod tests {
     #[test]
     fn a_session_is_believed_for_its_timeout_less_the_margin() {
         assert_eq!(of_seconds(20).belief().as_millis(), 19_500);
+    }
+
+    #[test]
+    fn a_beat_is_the_time_and_greater_than_the_one_before_also_if_the_clock_is_set_back() {
+        let now = Duration::from_secs(1_750_000_000);
+        assert_eq!(beat_after(1, now), 1_750_000_000_000);
+        assert_eq!(beat_after(1_750_000_000_000, now), 1_750_000_000_001);
+        assert_eq!(beat_after(1_750_000_000_001, Duration::ZERO), 1_750_000_000_002);
+    }
+
+    #[test]
+    fn a_sign_of_life_is_near_in_time_and_one_from_a_clock_that_is_far_ahead_is_none() {
+        let (timing, now) = (of_seconds(10), Duration::from_secs(1_750_000_000));
+        let beat = |ms: i64| SessionBeat { session: SessionNumber(1), epoch: 1, beat: ms, timing };
+        let recent = |ms: i64| beat(1_750_000_000_000 + ms).is_recent(now);
+        assert!(recent(0) && recent(-10_200) && recent(10_200));
+        assert!(!recent(-10_400) && !recent(10_400));
+        assert!(!beat(1).is_recent(now) && !beat(-1).is_recent(now), "a number that is no time");
+        let joined = |ms: u64| FencingToken::new(ms << 20 | 7, 0).expect("a token");
+        assert!(joined_lately(joined(1_750_000_000_000 - 10_200), now, timing));
+        assert!(!joined_lately(joined(1_750_000_000_000 - 10_400), now, timing));
     }
 
     #[test]

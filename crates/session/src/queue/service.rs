@@ -80,6 +80,12 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// all else is a reason to look again.
     fn depart(queues: &Arc<Queues<Self>>, departing: Departing<Self>) -> BoxFuture<Result<Departure, Failure>>;
 
+    /// Waits until it is known of the contenders of a lock whether their clients live, and tells whether one has left.
+    /// A service that ends dead sessions by itself has nothing to wait for.
+    fn outwait_dead(_queues: &Arc<Queues<Self>>, _lock: &QueueName) -> BoxFuture<bool> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Notes how far a contender of ours is.
     fn note(queues: &Arc<Queues<Self>>, stage: Stage<'_, Self::Own>);
 }

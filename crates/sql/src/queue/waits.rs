@@ -55,7 +55,7 @@ pub(super) fn depart(
             match told.await {
                 WaitEnd::Departed => return Ok(Departure::Gone),
                 WaitEnd::ConnectionOver => return Err(Failure::broken(Effect::None)),
-                WaitEnd::Look => {}
+                WaitEnd::Look | WaitEnd::Stays => {}
             }
             if let Some(mine) = &mine
                 && let Err(failure) = find_place(&core, &link, mine).await

@@ -76,7 +76,8 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
     if core.life.present_link().is_some() {
         core.life.set_trouble(None);
     }
-    others.shown(&rows, core.life.clock.now());
+    let living = others.shown(&rows, core.life.clock.now(), core.life.clock.unix_time());
+    core.waits.on_table(|table, _| table.stay(&living));
     if should_listen && status(&rows)?.epoch != Some(1) {
         core.waits.mark_unnotified();
     }

@@ -48,6 +48,8 @@ struct ObservedSession {
     last: BootInstant,
     /// When it is to be removed.
     due: BootInstant,
+    /// Whether its beat was another one before, over this connection.
+    has_beaten: bool,
 }
 
 /// How long a beat must stand still.
@@ -75,14 +77,19 @@ impl Observation {
             match self.seen.get_mut(&shown.session) {
                 Some(seen) if seen.shown == shown => seen.last = at,
                 None if !has_room => {}
-                _ => {
-                    let due = at.saturating_add((self.doubt)(shown.timing));
-                    self.seen.insert(shown.session, ObservedSession { shown, since: at, last: at, due });
+                seen => {
+                    let (has_beaten, due) = (seen.is_some(), at.saturating_add((self.doubt)(shown.timing)));
+                    self.seen.insert(shown.session, ObservedSession { shown, since: at, last: at, due, has_beaten });
                 }
             }
         }
         // One that is not shown any more is gone, or is waited for no more.
         self.seen.retain(|_, seen| at < seen.last.saturating_add(seen.shown.timing.doubt() * 2));
+    }
+
+    /// Whether a session seems to live. It is for those that are not to wait for nothing; only silence proves.
+    fn seems_alive(&self, session: SessionNumber, now_unix: Duration) -> bool {
+        self.seen.get(&session).is_none_or(|seen| seen.has_beaten || seen.shown.is_recent(now_unix))
     }
 
     /// How many sessions of the ring the next beat asks for.
@@ -133,18 +140,27 @@ impl Others {
         Self { seen: Mutex::new(seen), changed: Notify::new() }
     }
 
-    /// Takes in the answer to a beat, received at this moment.
-    pub(super) fn shown(&self, rows: &[AnswerRow], at: BootInstant) {
+    /// Takes in the answer to a beat, received at this moment. Returns the contenders that we wait for and that seem to
+    /// live.
+    pub(super) fn shown(&self, rows: &[AnswerRow], at: BootInstant, now_unix: Duration) -> Vec<Ticket> {
         let mut seen = self.seen.lock();
         seen.observation.shown(rows.iter().filter_map(SessionBeat::read), at);
         seen.awaited.clear();
+        let mut living = Vec::new();
         for row in rows.iter().filter(|row| row.says(RowKind::Owner)) {
-            if let (Some(ticket), Some(session)) = (row.ticket, row.session) {
-                seen.awaited.entry(SessionNumber(session)).or_default().push(Ticket::from_bits(ticket));
+            let Some(ticket) = row.ticket.map(Ticket::from_bits) else { continue };
+            let session = row.session.map(SessionNumber);
+            // One without a session outlives it.
+            if session.is_none_or(|session| seen.observation.seems_alive(session, now_unix)) {
+                living.push(ticket);
+            }
+            if let Some(session) = session {
+                seen.awaited.entry(session).or_default().push(ticket);
             }
         }
         drop(seen);
         self.changed.notify_one();
+        living
     }
 
     /// How many sessions of the ring the next beat asks for.
@@ -184,7 +200,10 @@ impl Others {
             }
             Ok("alive") => drop(self.forget(dead.session)),
             // Other transactions hold its rows, or the server could not be asked: again after a pause.
-            Ok(_) | Err(_) => {}
+            Ok(_) | Err(_) => {
+                let staying = self.seen.lock().awaited.get(&dead.session).cloned().unwrap_or_default();
+                core.waits.on_table(|table, _| table.stay(&staying));
+            }
         }
     }
 

@@ -78,6 +78,11 @@ impl Waits {
         self.begin(link, Some(ahead), |table, now, tell| table.depart(ahead, nearness, line, now, tell))
     }
 
+    /// Begins to wait until a contender departs that was seen over this connection, or seems to stay.
+    pub(crate) fn departure_if_dead(&self, link: &SqlLink, of: Ticket) -> WaitHandle {
+        self.begin(link, Some(of), |table, now, tell| table.depart_if_dead(of, now, tell))
+    }
+
     /// Begins to wait until a queue or its value may have changed. It is to begin before the look with which the
     /// caller compares.
     pub(crate) fn change(&self, link: &SqlLink, queue: &QueueName) -> WaitHandle {

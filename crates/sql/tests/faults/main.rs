@@ -51,10 +51,11 @@ const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn(Kind) -> Availability, fn(Kind, Random) -> Result<(), String>);
 
-const TESTS: [Test; 15] = [
+const TESTS: [Test; 16] = [
     ("no_two_hold_when_holders_are_killed", Kind::availability, |kind, random| {
         deaths::play(kind, Death::Killed, random)
     }),
+    ("a_killed_holder_gives_way_to_calls_that_do_not_wait", Kind::availability, deaths::try_behind_the_dead),
     ("no_two_hold_when_holders_are_stopped", Kind::availability, |kind, random| {
         deaths::play(kind, Death::Stopped, random)
     }),

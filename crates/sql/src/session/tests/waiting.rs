@@ -6,7 +6,7 @@ use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::time::{Instant, timeout};
 
 use super::memory::Database;
-use super::{TIMEOUT, begun, pass, pass_ms};
+use super::{TIMEOUT, add_contender, begun, pass, pass_ms, session};
 use crate::engine::{Hint, WakeMethod};
 use crate::session::{Core, WaitEnd, WaitHandle};
 use crate::statement::Argument;
@@ -247,4 +247,38 @@ fn named_locks(database: &Database) -> Vec<u128> {
         other => panic!("{other:?}"),
     };
     database.asked("door").iter().map(|named_lock| ticket(&named_lock.arguments[0])).collect()
+}
+
+/// A wait for a contender of a session that has died, or lives, or whose end is kept from being.
+fn wait_if_dead(core: &Core, bits: u128) -> WaitHandle {
+    let wait = core.waits.departure_if_dead(&core.life.present_link().unwrap(), Ticket::from_bits(bits));
+    core.life.urge();
+    wait
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_of_a_session_that_beats_seems_to_stay_and_a_silent_one_departs_when_it_is_proven_dead() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    let other = session(&database).await;
+    add_contender(&database, &other, 1);
+    // Its first beat has no time yet: the second one shows that it lives.
+    let (end, after) = took(wait_if_dead(&core, 1)).await;
+    assert_eq!(end, WaitEnd::Stays);
+    assert!(after <= TIMEOUT / 2, "{after:?}");
+    assert_eq!(took(wait_if_dead(&core, 1)).await, (WaitEnd::Stays, Duration::ZERO));
+
+    database.add_session(77, TIMEOUT);
+    database.data().contenders.insert(2, 77);
+    let (end, after) = took(wait_if_dead(&core, 2)).await;
+    assert_eq!(end, WaitEnd::Departed);
+    assert!(after >= TIMEOUT && after < TIMEOUT * 5 / 4, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_contender_that_cannot_be_removed_seems_to_stay() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    database.add_session(77, TIMEOUT);
+    database.data().contenders.insert(1, 77);
+    database.data().pinned.insert(77);
+    assert_eq!(took(wait_if_dead(&core, 1)).await.0, WaitEnd::Stays);
 }

@@ -35,6 +35,8 @@ pub(crate) enum WaitEnd {
     Departed,
     /// What is waited for may have changed.
     Look,
+    /// The contender seems to live, or cannot be removed now.
+    Stays,
     /// The connection is over; what happened since is not known.
     ConnectionOver,
 }
@@ -64,6 +66,8 @@ struct TableWait {
     due: Option<BootInstant>,
     /// Since when it may wait for the named lock; `None` once that was free and the contender there.
     named_lock: Option<BootInstant>,
+    /// Whether it ends also once the contender seems to stay.
+    only_if_dead: bool,
     tell: oneshot::Sender<WaitEnd>,
 }
 
@@ -189,8 +193,30 @@ impl WaitTable {
         let waits_for_lock = self.next_named_lock(now).ticket.is_some();
         let named_lock = Some(if waits_for_lock { now } else { now.saturating_add(LOOK_MIN) });
         self.draw_near(nearness, line.as_ref());
-        self.departures.insert((ahead, number), TableWait { nearness, line, is_put_off: false, due, named_lock, tell });
+        let wait = TableWait { nearness, line, is_put_off: false, due, named_lock, only_if_dead: false, tell };
+        self.departures.insert((ahead, number), wait);
         number
+    }
+
+    /// Notes a wait for the departure of a contender that may be dead.
+    pub(crate) fn depart_if_dead(
+        &mut self,
+        of: Ticket,
+        now: BootInstant,
+        tell: oneshot::Sender<WaitEnd>,
+    ) -> WaitNumber {
+        let number = self.depart(of, 0, None, now, tell);
+        self.departures.entry((of, number)).and_modify(|wait| wait.only_if_dead = true);
+        number
+    }
+
+    /// Notes that these contenders seem to live, or cannot be removed now.
+    pub(crate) fn stay(&mut self, staying: &[Ticket]) {
+        let waits = staying.iter().flat_map(|ticket| self.waits_for(*ticket));
+        let waits: Vec<_> = waits.filter(|wait| self.departures[wait].only_if_dead).collect();
+        for wait in waits.iter().filter_map(|wait| self.departures.remove(wait)) {
+            let _ = wait.tell.send(WaitEnd::Stays);
+        }
     }
 
     /// Those that stand ahead of this one in its queue are nearer than it is, though they were seen farther off before.
