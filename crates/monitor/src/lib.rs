@@ -23,6 +23,7 @@
 //! | `snapshot` | a look at all queues, and what it has seen |
 //! | `collect` | all locks, told of or looked at again and again, for a monitor |
 //! | `model` | what is known of them: holds, and what has happened |
+//! | `breaches` | what no lock may ever show |
 //! | `alerts` | what is wrong for long enough to tell an operator |
 //! | `world` | who needs what, as the queues alone say it |
 //! | `flows` | which contenders are of one flow of control, and how sure that is |
@@ -47,6 +48,7 @@
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 pub mod alerts;
+mod breaches;
 mod collect;
 mod confirmation;
 mod cores;
@@ -64,6 +66,7 @@ mod snapshot;
 mod tests;
 mod world;
 
+pub use breaches::{Breach, SeenBreach};
 pub use collect::{CollectionMode, Collector, MonitorState, ServiceFreshness};
 pub use confirmation::{CONFIRM_AFTER, Confirmation, DeadlockVerdict, ENDS_SOON, Judged};
 pub use deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence, WayOut};

@@ -11,6 +11,7 @@ use lockkeeper::clock::BootInstant;
 use lockkeeper::follow::SilentSession;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
+use crate::breaches::{self, Breaches, SeenBreach};
 use crate::cores::Ties;
 use crate::losses::Losses;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
@@ -42,6 +43,7 @@ pub struct LockModel {
     /// How many changes there were that no event tells of.
     quiet: u64,
     losses: Losses,
+    breaches: Breaches,
     /// The sessions that give no sign of life, by their names.
     silent: BTreeMap<String, SilentSession>,
 }
@@ -213,6 +215,15 @@ impl LockModel {
         self.losses.recent(now)
     }
 
+    /// Returns the locks of which a promise was broken in the last hour, or is, with the last breach of each.
+    pub fn breaches(&self, now: BootInstant) -> impl Iterator<Item = (&QueueName, SeenBreach)> {
+        let overlap = |lock: &KnownLock| {
+            breaches::overlap(&lock.holders().next()?.info, lock.waiters().map(|waiter| &waiter.info))
+        };
+        let overlaps = self.locks.iter().filter_map(move |(name, lock)| Some((name, overlap(lock)?)));
+        self.breaches.recent(now).map(|(name, seen)| (name, seen.clone())).chain(overlaps)
+    }
+
     /// Takes in how a lock is `now`; without contenders it is forgotten. What is new has happened after `known`, the
     /// moment at which the last state was the true one; `None` if nothing was known of any lock yet, and then nothing
     /// has happened.
@@ -222,9 +233,12 @@ impl LockModel {
             self.ties.remove(&one.info, one.hold.is_some());
         }
         let (permits, mut quiet) = old.as_ref().map_or((None, 0), |old| (old.permits, old.quiet));
+        let holds = decide::holders(&seen);
+        let before = old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.hold.is_some()));
+        let shown: Vec<_> = seen.iter().zip(holds.iter().copied()).collect();
+        self.breaches.see(lock, &before.collect::<Vec<_>>(), &shown, now.boot);
         let mut gone: BTreeMap<ContenderId, KnownContender> = BTreeMap::new();
         gone.extend(old.into_iter().flat_map(|old| old.contenders).map(|one| (key(&one.info), one)));
-        let holds = decide::holders(&seen);
         seen.iter().zip(&holds).for_each(|(info, &holds)| self.ties.add(info, holds));
         let mut contenders = Vec::with_capacity(seen.len());
         let mut happened = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockkeeper_monitor::alerts::{About, Alert, AlertFinding, Outage};
-use lockkeeper_monitor::{MonitorState, TimePoint};
+use lockkeeper_monitor::{Breach, MonitorState, SeenBreach, TimePoint};
 use serde::Serialize;
 
 use super::monitored::AnswerAge;
@@ -98,10 +98,26 @@ pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
             brief(*silent),
             brief(*timeout)
         ),
+        AlertFinding::Breach(seen) => format!("{lock}: {}", breach(seen, name)),
         AlertFinding::Said(said) => said.clone(),
         AlertFinding::Unreachable(trouble) => format!("the service cannot be asked: {trouble}"),
         _ => "something is wrong".to_owned(),
     })
+}
+
+/// Says what a lock shows that it may never show, of its two contenders by their names.
+pub(crate) fn breach(seen: &SeenBreach, name: impl Fn(&lockkeeper::ContenderInfo) -> String) -> String {
+    let token = |info: &lockkeeper::ContenderInfo| info.token.map(|token| token.to_string()).unwrap_or_default();
+    let (earlier, later) = (name(&seen.earlier), name(&seen.later));
+    match seen.breach {
+        Breach::TokenFell => {
+            let (last, next) = (token(&seen.earlier), token(&seen.later));
+            format!("{earlier} held it with token {last}, and {later} after it with {next}: fences refuse it")
+        }
+        Breach::Overtaken => format!("{earlier} held it, and {later} stands ahead of it now: both may hold it"),
+        Breach::Overlap => format!("{later} was granted it while {earlier} holds it"),
+        _ => format!("{earlier} and {later} break its promises"),
+    }
 }
 
 /// One alert for a receiver, when it begins or when it is over.

@@ -41,6 +41,7 @@ pub(crate) const fn tag(rule: Rule) -> &'static str {
         Rule::Waiters => "long queue",
         Rule::Lost => "lost often",
         Rule::Jeopardy => "no sign of life",
+        Rule::Breach => "broken promise",
         _ => rule.as_str(),
     }
 }
@@ -56,7 +57,7 @@ impl LockMarks {
         let doubtful = locks_of(|verdict| verdict == DeadlockVerdict::Possible);
         // Of several the last one counts: a holder that is silent now comes before what was.
         let told = firing.iter().filter_map(|alert| match &alert.about {
-            About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) => {
+            About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) | About::Breach(lock) => {
                 Some((lock.clone(), tag(alert.about.rule())))
             }
             // The length of a queue is in its row, and a deadlock has its own mark.

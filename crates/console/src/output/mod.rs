@@ -27,7 +27,7 @@ mod way_out;
 mod who;
 
 #[cfg(feature = "monitor")]
-pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
+pub(crate) use alerts::{FiringAlerts, ToldAlert, breach, posted, summary};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use deadlocks::DeadlockReport;
 #[cfg(feature = "monitor")]

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::alerts::{Alert, AlertFinding};
+use lockkeeper_monitor::alerts::{Alert, AlertFinding, Rule};
 use lockkeeper_monitor::{DeadlockVerdict, Judged, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use super::contender::name;
 use crate::output::marks::{self, hour, locks_of, told_deadlocks};
-use crate::output::{DeadlockReport, OrderCommands, brief, waiting};
+use crate::output::{DeadlockReport, OrderCommands, breach, brief, waiting};
 
 /// How many are told, the worst ones; `lockkeeper deadlocks` prints all deadlocks.
 const PROBLEMS_MAX: usize = 50;
@@ -36,8 +36,10 @@ pub(super) fn problems(state: &MonitorState, firing: &[Alert], orders: &OrderCom
     let (sure, unsure) = told_deadlocks(state);
     let deadlock = |judged: &Judged| deadlock(judged, orders, now);
     let mut found: Vec<Problem> = stale(state, now).into_iter().collect();
+    let (broken, others): (Vec<_>, Vec<_>) = firing.iter().partition(|alert| alert.about.rule() == Rule::Breach);
+    found.extend(broken.into_iter().filter_map(|alert| of_lock(alert, orders, now)));
     found.extend(sure.into_iter().map(deadlock));
-    found.extend(firing.iter().filter_map(|alert| of_lock(alert, orders, now)));
+    found.extend(others.into_iter().filter_map(|alert| of_lock(alert, orders, now)));
     found.extend(state.model.locks().iter().filter_map(|(name, lock)| frozen(name, lock, orders, now)));
     found.extend(unsure.into_iter().map(deadlock));
     found.truncate(PROBLEMS_MAX);
@@ -95,11 +97,13 @@ fn of_lock(alert: &Alert, orders: &OrderCommands, now: TimePoint) -> Option<Prob
             let (who, silent, timeout) = (name(holder), lasts(since_unix), brief(*timeout));
             (format!("no sign of life: {lock}, of {who} for {silent}; after {timeout} it loses the lock"), None)
         }
+        AlertFinding::Breach(seen) => (format!("broken promise: {lock}; {}", breach(seen, name)), None),
         AlertFinding::Said(said) => (said.clone(), None),
         // A rule without words here yet.
         _ => (format!("{}: {lock}", alert.about.rule()), None),
     };
-    Some(Problem { weight: Weight::Mild, what, cure, more: Vec::new(), locks: vec![lock.clone()] })
+    let weight = if alert.about.rule() == Rule::Breach { Weight::Bad } else { Weight::Mild };
+    Some(Problem { weight, what, cure, more: Vec::new(), locks: vec![lock.clone()] })
 }
 
 /// A lock that is frozen while contenders wait for it.
@@ -120,6 +124,7 @@ mod tests {
     use lockkeeper::clock::BootInstant;
     use lockkeeper::{ContenderId, ContenderInfo, Mode};
     use lockkeeper_monitor::alerts::About;
+    use lockkeeper_monitor::{Breach, SeenBreach};
 
     use super::*;
 
@@ -151,6 +156,11 @@ mod tests {
                 About::Jeopardy(lock.clone(), id.clone()),
                 AlertFinding::Jeopardy { holder: holder(), silent: seen, since_unix, timeout },
                 format!("no sign of life: nightly, of {who} for 6m00s; after 10m00s it loses the lock"),
+            ),
+            (
+                About::Breach(lock.clone()),
+                AlertFinding::Breach(Box::new(SeenBreach::new(Breach::Overtaken, *holder(), *holder()))),
+                format!("broken promise: nightly; {who} held it, and {who} stands ahead of it now: both may hold it"),
             ),
             (About::Lost(lock.clone()), AlertFinding::Said("it was lost".to_owned()), "it was lost".to_owned()),
         ] {

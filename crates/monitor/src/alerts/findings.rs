@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
+use crate::breaches::SeenBreach;
 use crate::collect::{MonitorState, ServiceFreshness};
 use crate::confirmation::{DeadlockVerdict, Judged};
 use crate::losses::LOSS_COUNTS_FOR;
@@ -15,6 +16,8 @@ use crate::model::{KnownLock, TimePoint};
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum About {
+    /// A promise of this lock was broken.
+    Breach(QueueName),
     /// The contenders that wait for each other.
     Deadlock(BTreeSet<(QueueName, ContenderId)>),
     /// This contender holds this lock.
@@ -58,6 +61,8 @@ pub enum AlertFinding {
         /// How many there were in the last ten minutes.
         losses: usize,
     },
+    /// What no lock may show.
+    Breach(Box<SeenBreach>),
     /// A holder that gives no sign of life.
     Jeopardy {
         /// The holder.
@@ -92,6 +97,7 @@ impl About {
             Self::Held(..) => Rule::Held,
             Self::Waiters(_) => Rule::Waiters,
             Self::Lost(_) => Rule::Lost,
+            Self::Breach(_) => Rule::Breach,
             Self::Jeopardy(..) => Rule::Jeopardy,
             Self::Unreachable => Rule::Unreachable,
         }
@@ -101,7 +107,8 @@ impl About {
     pub fn lock(&self) -> Option<&QueueName> {
         match self {
             Self::Deadlock(core) => core.first().map(|(lock, _)| lock),
-            Self::Held(lock, _) | Self::Waiters(lock) | Self::Lost(lock) | Self::Jeopardy(lock, _) => Some(lock),
+            Self::Held(lock, _) | Self::Jeopardy(lock, _) => Some(lock),
+            Self::Waiters(lock) | Self::Lost(lock) | Self::Breach(lock) => Some(lock),
             Self::Unreachable => None,
         }
     }
@@ -136,6 +143,10 @@ pub(super) fn of_locks(
         };
         found.insert(About::Deadlock(judged.deadlock.core.clone()), symptom);
     }
+    let broken = |(name, seen): (&QueueName, SeenBreach)| {
+        (About::Breach(name.clone()), Symptom::Wrong(AlertFinding::Breach(Box::new(seen))))
+    };
+    found.extend(state.model.breaches(now.boot).map(broken));
     found.extend(frequent_losses(state, now, &thresholds));
     for (name, lock) in state.model.locks() {
         found.extend(silent_holders(state, name, lock, now));
@@ -232,6 +243,8 @@ const JEOPARDY_SAID_FOR: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Rule {
+    /// A lock shows what it may never show: two hold it, or the order or the tokens are broken.
+    Breach,
     /// Contenders wait for each other.
     Deadlock,
     /// One contender holds for long while others wait.
@@ -279,12 +292,13 @@ impl Default for Thresholds {
 
 impl Rule {
     /// All rules, in the order of their weight.
-    pub const ALL: [Self; 6] =
-        [Self::Deadlock, Self::Held, Self::Waiters, Self::Lost, Self::Jeopardy, Self::Unreachable];
+    pub const ALL: [Self; 7] =
+        [Self::Breach, Self::Deadlock, Self::Held, Self::Waiters, Self::Lost, Self::Jeopardy, Self::Unreachable];
 
     /// Returns its name, as alerts and metrics have it.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Breach => "breach",
             Self::Deadlock => "deadlock",
             Self::Held => "held",
             Self::Waiters => "waiters",
@@ -295,10 +309,12 @@ impl Rule {
     }
 
     /// Returns how long something is wrong before it is told. What is found to hold for long or to be a deadlock has
-    /// been so for long enough, as have losses in ten minutes, and a session that was silent for half its timeout.
+    /// been so for long enough, as have losses in ten minutes, and a session that was silent for half its timeout. Of
+    /// two that hold one may just have left, unseen.
     pub(super) const fn raised_after(self) -> Duration {
         match self {
             Self::Deadlock | Self::Held | Self::Lost | Self::Jeopardy => Duration::ZERO,
+            Self::Breach => Duration::from_secs(2),
             Self::Waiters => Duration::from_secs(10),
             Self::Unreachable => Duration::from_secs(30),
         }
@@ -311,7 +327,7 @@ impl Rule {
     pub(super) fn ended_after(self, finding: &AlertFinding) -> Duration {
         match (self, finding) {
             (Self::Lost, AlertFinding::Said(_)) => LOSS_COUNTS_FOR,
-            (Self::Held | Self::Lost, _) => Duration::ZERO,
+            (Self::Held | Self::Lost | Self::Breach, _) => Duration::ZERO,
             (Self::Deadlock, _) => Duration::from_secs(2),
             (Self::Waiters, _) => Duration::from_secs(30),
             (Self::Jeopardy, AlertFinding::Jeopardy { timeout, .. }) => *timeout / 2 + Duration::from_secs(10),

@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::episode::{Alert, AlertNews, Outage};
 use super::findings::{About, AlertFinding, Rule};
 
-/// The version of the text that is written. Since version 2 there are the rules `lost` and `jeopardy`.
-const VERSION: u64 = 2;
+/// The version of the text that is written. Since version 2 there are the rules `lost` and `jeopardy`, since version
+/// 3 `breach`.
+const VERSION: u64 = 3;
 
 /// The oldest version that is read: what it says, each later one says in the same words.
 const VERSION_MIN: u64 = 1;
@@ -205,7 +206,9 @@ impl AlertText {
         let about = match &alert.about {
             About::Deadlock(core) => core.iter().map(|(lock, id)| (lock.as_str().to_owned(), id.to_string())).collect(),
             About::Held(lock, id) | About::Jeopardy(lock, id) => vec![(lock.as_str().to_owned(), id.to_string())],
-            About::Waiters(lock) | About::Lost(lock) => vec![(lock.as_str().to_owned(), String::new())],
+            About::Waiters(lock) | About::Lost(lock) | About::Breach(lock) => {
+                vec![(lock.as_str().to_owned(), String::new())]
+            }
             About::Unreachable => Vec::new(),
         };
         Self {
@@ -241,6 +244,7 @@ fn about(rule: &str, about: Vec<(String, String)>) -> Result<About, NotesError> 
         (Rule::Held, Some((lock, id))) => Ok(About::Held(lock, id)),
         (Rule::Waiters, Some((lock, _))) => Ok(About::Waiters(lock)),
         (Rule::Lost, Some((lock, _))) => Ok(About::Lost(lock)),
+        (Rule::Breach, Some((lock, _))) => Ok(About::Breach(lock)),
         (Rule::Jeopardy, Some((lock, id))) => Ok(About::Jeopardy(lock, id)),
         (Rule::Unreachable, _) => Ok(About::Unreachable),
         (_, None) => Err(damaged(format!("an alert of the rule {rule} is about no lock"))),

@@ -2,6 +2,7 @@
 //!
 //! - `scene`: queues for tests;
 //! - `alerts`, `outbox`: alerts over virtual time, and to a receiver that is down;
+//! - `breaches`: what no lock may show;
 //! - `senders`: what several monitors tell;
 //! - `model`: what is known of holds, and what has happened;
 //! - `named`: deadlocks as they happen, each with its chain and its way out;
@@ -9,6 +10,7 @@
 //! - `quiet`: programs that cannot block each other, and no alarm.
 
 mod alerts;
+mod breaches;
 mod model;
 mod named;
 mod outbox;

@@ -355,10 +355,10 @@ fn notes_that_cannot_be_gone_on_with_say_why_and_long_ones_leave_out_what_is_to_
     let refusal = |text: &[u8]| AlertNotes::decode(text, SERVICE).unwrap_err();
     assert!(matches!(refusal(&text[..text.len() - 1]), NotesError::Damaged(_)));
     assert!(matches!(refusal(b""), NotesError::Damaged(_)));
-    for version in [0, 3] {
+    for version in [0, 4] {
         assert_eq!(refusal(format!("{{\"version\":{version}}}").as_bytes()), NotesError::Version(version));
     }
-    let old = String::from_utf8(text.clone()).unwrap().replacen("\"version\":2", "\"version\":1", 1);
+    let old = String::from_utf8(text.clone()).unwrap().replacen("\"version\":3", "\"version\":1", 1);
     assert_eq!(AlertNotes::decode(old.as_bytes(), SERVICE).unwrap().firing.len(), 2);
     let other = String::from_utf8(text.clone()).unwrap().replace("\"waiters\"", "\"weather\"");
     assert!(matches!(refusal(other.as_bytes()), NotesError::Damaged(_)));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::alerts::{Alert, AlertFinding};
+use lockkeeper_monitor::alerts::{Alert, AlertFinding, Rule};
 use lockkeeper_monitor::{DeadlockVerdict, Judged, KnownLock, MonitorState, TimePoint, WaitPicture};
 
 use super::frame::{Escaped, QueryValue, aged, lasting, remaining, thousands};
@@ -13,7 +13,7 @@ use super::row::named;
 use super::row::used_as;
 use crate::monitor::operate::of_way_out;
 use crate::output::marks::{self, locks_of, told_deadlocks};
-use crate::output::{DeadlockReport, Headline, OrderCommands, brief, summary, tag};
+use crate::output::{DeadlockReport, Headline, OrderCommands, breach, brief, summary, tag};
 
 /// How many are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 20;
@@ -34,8 +34,10 @@ impl Problems {
             problems.cards.push(deadlock(state, judged, orders, number, now));
         };
         problems.cards.extend(firing.iter().filter_map(|alert| of_service(alert, now)));
+        let (broken, others): (Vec<_>, Vec<_>) = firing.iter().partition(|alert| alert.about.rule() == Rule::Breach);
+        problems.cards.extend(broken.into_iter().filter_map(|alert| of_lock(alert, now)));
         sure.into_iter().for_each(|judged| of_deadlocks(judged, &mut problems));
-        problems.cards.extend(firing.iter().filter_map(|alert| of_lock(alert, now)));
+        problems.cards.extend(others.into_iter().filter_map(|alert| of_lock(alert, now)));
         problems.cards.extend(state.model.locks().iter().filter_map(|(name, lock)| frozen(name, lock, now)));
         unsure.into_iter().for_each(|judged| of_deadlocks(judged, &mut problems));
         problems
@@ -153,12 +155,21 @@ fn of_lock(alert: &Alert, now: TimePoint) -> Option<String> {
             lasting(*since_unix, now.unix),
             brief(*timeout),
         ),
+        AlertFinding::Breach(seen) => {
+            let name = |info: &lockkeeper::ContenderInfo| {
+                let (who, rest) = named(info);
+                format!("{who} {rest}").trim_end().to_owned()
+            };
+            Escaped(&breach(seen, name)).to_string()
+        }
         // What was said of it before a restart, or by another monitor.
         _ => Escaped(&summary(alert, now.unix)).to_string(),
     };
-    let (tag, lock) = (tag(alert.about.rule()), alert.about.lock()?.as_str());
+    let (rule, lock) = (alert.about.rule(), alert.about.lock()?.as_str());
+    let (mild, colour) = if rule == Rule::Breach { ("", 'b') } else { (" mild", 'w') };
+    let tag = tag(rule);
     Some(format!(
-        "<article class=\"card problem mild\"><h3><span class=\"tag w\">{tag}</span> \
+        "<article class=\"card problem{mild}\"><h3><span class=\"tag {colour}\">{tag}</span> \
          <a class=\"name\" href=\"lock?name={}\">{}</a></h3><p>{words}.</p></article>",
         QueryValue(lock),
         Escaped(lock),
@@ -182,8 +193,9 @@ fn frozen(name: &QueueName, lock: &KnownLock, now: TimePoint) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use lockkeeper::clock::BootInstant;
-    use lockkeeper::{ContenderId, ContenderInfo, Mode};
+    use lockkeeper::{ContenderId, ContenderInfo, FencingToken, Mode};
     use lockkeeper_monitor::alerts::About;
+    use lockkeeper_monitor::{Breach, SeenBreach};
 
     use super::*;
 
@@ -218,7 +230,12 @@ mod tests {
         let silent = AlertFinding::Jeopardy { holder: holder(), silent: at_least, since_unix, timeout };
         let words =
             format!("held by &lt;7&gt;, which has given no sign of life for {since}; after 10m00s it loses the lock");
-        assert_told(card(About::Jeopardy(lock.clone(), id), silent), "no sign of life", &words);
+        assert_told(card(About::Jeopardy(lock.clone(), id.clone()), silent), "no sign of life", &words);
+        let mut later = ContenderInfo::new(ContenderId::new("8"), Mode::Mutex);
+        later.token = FencingToken::new(5, 0);
+        let seen = SeenBreach::new(Breach::TokenFell, *holder(), later);
+        let words = "&lt;7&gt; held it with token , and 8 after it with 5: fences refuse it";
+        assert_told(card(About::Breach(lock.clone()), AlertFinding::Breach(Box::new(seen))), "broken promise", words);
         let said = AlertFinding::Said("a/b: <3> holders have lost it".to_owned());
         assert_told(card(About::Lost(lock), said), "lost often", "a/b: &lt;3&gt; holders have lost it");
         assert_eq!(card(About::Unreachable, AlertFinding::Unreachable("refused".to_owned())), None);
