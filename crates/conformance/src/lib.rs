@@ -25,8 +25,8 @@
 //! and [`at_most`] drops a future after a number of polls. [`soon`] and [`until`] bound a wait and name what did not
 //! come, and [`answered`] asks again what a busy service did not answer. A
 //! [`Party`] is a keeper over a backend, with a [`Journal`] of what its observer heard; [`Joins`] only counts, and
-//! [`crowd`] is one of many processes that wait for one lock. Planted bugs prove that the cases can fail, in
-//! [`planted`] and `tests/it/planted_bugs.rs`.
+//! [`crowd`] is one of many processes that wait for one lock. [`schedules`] plays every order of events up to a depth.
+//! Planted bugs prove that the cases can fail, in [`planted`] and `tests/it/planted_bugs.rs`.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -42,6 +42,7 @@ mod party;
 pub mod planted;
 mod random;
 mod runner;
+pub mod schedules;
 mod speaker;
 mod tap;
 mod waiting;

@@ -1,8 +1,9 @@
 //! Bounds and faults, each explored to its depth, with the number of its schedules.
 
+use lockkeeper_conformance::schedules::{play_all, play_menus};
+
 use super::world::{Menu, World};
 use crate::schedule::asks::Ask;
-use crate::schedule::explore::{play_all, play_menus};
 
 // Each step more takes four to five times as long. These depths take some 40 s of one core together, without
 // optimization.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockkeeper_conformance::schedules::Novelty;
 use lockkeeper_core::{BoxFuture, ContenderId, FencingToken, Operation, Request, Revocation};
 use lockkeeper_recipes::{Handoff, Spawner};
 
@@ -141,16 +142,16 @@ impl World {
     }
 
     /// Performs an action, and checks what must be true after it, unless an earlier run has.
-    pub(crate) fn act(&mut self, action: Action, is_repeated: bool) {
+    pub(crate) fn act(&mut self, action: Action, novelty: Novelty) {
         self.repeat(action);
-        if !is_repeated {
+        if novelty == Novelty::New {
             self.check();
         }
     }
 
     /// As above, for the first time.
     pub(crate) fn perform(&mut self, action: Action) {
-        self.act(action, false);
+        self.act(action, Novelty::New);
     }
 
     fn repeat(&mut self, action: Action) {

@@ -1,9 +1,9 @@
 //! Menus of asks and faults, each explored to its depth, with the number of its schedules.
 
+use lockkeeper_conformance::schedules::{play_all, play_menus};
 use lockkeeper_core::Operation;
 
 use super::asks::Ask;
-use super::explore::{play_all, play_menus};
 use super::world::{Menu, World};
 
 // Each step more takes three to five times as long. These depths take some 80 s of one core together, without

@@ -8,7 +8,6 @@
 pub(crate) mod asks;
 mod awaits;
 mod clock;
-pub(crate) mod explore;
 pub(crate) mod flag;
 mod menus;
 mod rules;

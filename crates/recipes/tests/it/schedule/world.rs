@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use lockkeeper_conformance::schedules::Novelty;
 use lockkeeper_core::{
     ContenderId, Entry, ErrorKind, Expected, FencingToken, Mode, Operation, Owner, Part, QueueName, Ticket,
 };
@@ -158,16 +159,16 @@ impl World {
     }
 
     /// Performs an action, and checks what must be true after it, unless an earlier run has.
-    pub(crate) fn act(&mut self, action: Action, is_repeated: bool) {
+    pub(crate) fn act(&mut self, action: Action, novelty: Novelty) {
         self.repeat(action);
-        if !is_repeated {
+        if novelty == Novelty::New {
             self.check();
         }
     }
 
     /// As above, for the first time.
     pub(crate) fn perform(&mut self, action: Action) {
-        self.act(action, false);
+        self.act(action, Novelty::New);
     }
 
     fn repeat(&mut self, action: Action) {

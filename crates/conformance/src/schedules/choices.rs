@@ -3,6 +3,16 @@
 use std::fmt::Debug;
 use std::thread;
 
+/// Whether an earlier schedule began with the same actions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "there is nothing between them")]
+pub enum Novelty {
+    /// None did: what follows is to be checked.
+    New,
+    /// One did, and was checked.
+    Repeated,
+}
+
 /// The choices of one run: recorded ones are repeated, further ones start at the first.
 #[derive(Debug, Default)]
 struct Choices {
@@ -24,8 +34,8 @@ impl Choices {
     }
 
     /// Tells whether an earlier run made all the same choices so far.
-    fn are_repeated(&self) -> bool {
-        self.position < self.taken.len()
+    fn novelty(&self) -> Novelty {
+        if self.position < self.taken.len() { Novelty::Repeated } else { Novelty::New }
     }
 
     /// Moves on to the next sequence; false if this was the last one.
@@ -42,7 +52,7 @@ impl Choices {
 }
 
 /// Calls `run` with every sequence of choices that it asks for, and returns their number.
-fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
+fn run_all(mut run: impl FnMut(&mut Choices)) -> usize {
     let mut choices = Choices::default();
     let mut runs = 0;
     loop {
@@ -54,16 +64,16 @@ fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
     }
 }
 
-/// Plays every sequence of so many actions in a new world each, and returns their number. `act` is told whether an
-/// earlier run has done the same; in the end a world is drained.
-pub(crate) fn play_all<World, Action: Copy>(
+/// Plays every sequence of so many actions in a new world each, and returns their number. In the end a world is
+/// drained.
+pub fn play_all<World, Action: Copy>(
     depth: usize,
     begin: impl Fn() -> World,
     enabled: fn(&World) -> Vec<Action>,
-    act: fn(&mut World, Action, bool),
+    act: fn(&mut World, Action, Novelty),
     drain: fn(World),
 ) -> usize {
-    explore(|choices| {
+    run_all(|choices| {
         let mut world = begin();
         for _ in 0..depth {
             let actions = enabled(&world);
@@ -71,7 +81,7 @@ pub(crate) fn play_all<World, Action: Copy>(
                 break;
             }
             let action = actions[choices.choose(actions.len())];
-            act(&mut world, action, choices.are_repeated());
+            act(&mut world, action, choices.novelty());
         }
         drain(world);
     })
@@ -79,7 +89,11 @@ pub(crate) fn play_all<World, Action: Copy>(
 
 /// Plays every schedule of each menu, all menus at the same time, and checks their numbers, so that a missing schedule
 /// is noticed.
-pub(crate) fn play_menus<Menu: Copy + Debug + Send + Sync>(menus: &[(Menu, usize)], play: fn(Menu) -> usize) {
+///
+/// # Panics
+///
+/// Panics if a number is not the expected one.
+pub fn play_menus<Menu: Copy + Debug + Send + Sync>(menus: &[(Menu, usize)], play: fn(Menu) -> usize) {
     thread::scope(|scope| {
         for &(menu, expected) in menus {
             scope.spawn(move || assert_eq!(play(menu), expected, "{menu:?}"));
@@ -87,15 +101,20 @@ pub(crate) fn play_menus<Menu: Copy + Debug + Send + Sync>(menus: &[(Menu, usize
     });
 }
 
-#[test]
-fn every_sequence_is_run_once() {
-    let mut seen = Vec::new();
-    let runs = explore(|choices| {
-        let first = choices.choose(2);
-        // The second choice is offered after only one of the first ones.
-        let second = (first == 1).then(|| choices.choose(3));
-        seen.push((first, second));
-    });
-    assert_eq!(seen, [(0, None), (1, Some(0)), (1, Some(1)), (1, Some(2))]);
-    assert_eq!(runs, 4);
+#[cfg(test)]
+mod tests {
+    use super::run_all;
+
+    #[test]
+    fn every_sequence_is_run_once() {
+        let mut seen = Vec::new();
+        let runs = run_all(|choices| {
+            let first = choices.choose(2);
+            // The second choice is offered after only one of the first ones.
+            let second = (first == 1).then(|| choices.choose(3));
+            seen.push((first, second));
+        });
+        assert_eq!(seen, [(0, None), (1, Some(0)), (1, Some(1)), (1, Some(2))]);
+        assert_eq!(runs, 4);
+    }
 }
