@@ -54,16 +54,26 @@ local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 local head = redis.call('HMGET', base, 'tok', 'vt', 'seen', 'g')
 local token, vt, guard = tonumber(head[1]) or 0, tonumber(head[2]), tonumber(head[4]) or GUARD_MIN
-if vt == nil then
+local was_lost = vt == nil
+if was_lost then
   -- Where only this key was lost, no session may end early: it was later than the renewal of the one that ends first.
-  local first = redis.call('ZRANGE', sessions, 0, 0, 'WITHSCORES')
-  local timeout = first[1] and tonumber(redis.call('HGET', session_key(first[1]), 'T'))
-  vt = first[1] and math.max(tonumber(first[2]) - (timeout or TIMEOUT_MAX), 0) or 0
+  local all = redis.call('ZRANGE', sessions, 0, -1, 'WITHSCORES')
+  local timeout = all[1] and tonumber(redis.call('HGET', session_key(all[1]), 'T'))
+  vt = all[1] and math.max(tonumber(all[2]) - (timeout or TIMEOUT_MAX), 0) or 0
+  -- And no contender may come ahead of one that is there, also if the server's clock was set back meanwhile.
+  for at = 1, #all, 2 do
+    token = math.max(token, tonumber(redis.call('ZRANGE', entries_key(all[at]), -1, -1, 'WITHSCORES')[2]) or 0)
+  end
 end
 vt = vt + math.max(0, math.min(ms - (tonumber(head[3]) or ms), guard))
 
+local function keep_token()
+  redis.call('HSET', base, 'tok', whole(token))
+end
+
 local function keep_clock()
   redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1')
+  if was_lost and token > 0 then keep_token() end
 end
 
 -- The server's clock, or the next number, whichever is greater. A clock centuries ahead counts for nothing: numbers behind
@@ -71,10 +81,6 @@ end
 local function next_token()
   token = math.max(token + 1, us < WHOLE_MAX / 2 and us or 0)
   return token
-end
-
-local function keep_token()
-  redis.call('HSET', base, 'tok', whole(token))
 end
 
 -- Where an earlier call of this millisecond has kept the clock, it stands.

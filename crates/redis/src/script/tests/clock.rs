@@ -1,6 +1,6 @@
 //! The service's clock, as scripts keep it: jumps of the server's, its loss, and what sessions make of it.
 
-use super::{BASE, GUARD_MS, HOUR_MS, Runs, TIMEOUT_MS, connect, mutex, opened, session, start, text};
+use super::{BASE, CLOCK, GUARD_MS, HOUR_MS, Runs, TIMEOUT_MS, connect, mutex, opened, session, start, text};
 use crate::layout::QueueMember;
 use crate::script::{COMMON, Script};
 use crate::session::Timing;
@@ -78,6 +78,18 @@ fn the_loss_of_the_clock_alone_ends_no_session_early_and_none_much_later() {
         passed_ms += GUARD_MIN_MS;
         assert!(passed_ms < 2 * TIMEOUT_MS, "it died and stays");
     }
+}
+
+#[test]
+fn after_the_loss_of_the_clock_alone_no_contender_comes_ahead_of_a_holder_though_the_clock_was_set_back() {
+    let Some((_server, mut runs)) = opened() else { return };
+    runs.open(1);
+    let (_, holder, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
+    runs.command("DEL", &[BASE]);
+    runs.command("HSET", &[CLOCK, "s", "1000", "us", "0"]);
+    assert_eq!(runs.renew(1)[0], "ok");
+    let (_, next, view) = runs.join(1, 1, &[mutex(2)]).expect("an answer");
+    assert_eq!(view[2..], [&holder[0][..], &next[0][..]], "the holder stands first");
 }
 
 #[test]
