@@ -11,7 +11,7 @@ mod belief;
 mod driver;
 mod lanes;
 #[cfg(test)]
-mod promotion_tests;
+mod tests;
 
 pub(crate) use belief::Timing;
 pub(crate) use driver::open;

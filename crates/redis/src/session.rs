@@ -10,6 +10,8 @@
 //! `belief` says until when a session is believed, pure.
 
 mod belief;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub enum Ending {
 }
 
 /// Until when one session may be believed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Belief {
     safe_until: BootInstant,
 }

@@ -44,7 +44,7 @@ impl SessionTiming for Timing {
     }
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Renewal {
     /// When it was sent, or earlier.
     pub(crate) sent_at: BootInstant,
@@ -53,10 +53,10 @@ pub(crate) struct Renewal {
 }
 
 /// The proof in the answer to a linearizable request, noted when the request is sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct TermWitness(Option<Renewal>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct LeaseBelief {
     /// The least time to live that was answered.
     timeout: Duration,

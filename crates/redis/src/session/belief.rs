@@ -21,7 +21,7 @@ const GUARD_DIVISOR: u32 = 6;
 /// For what part of the timeout a session should be believed at least when a lock is granted.
 const WORTH_DIVISOR: u32 = 3;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Timing {
     pub(crate) timeout: Duration,
 }
@@ -63,16 +63,7 @@ impl SessionTiming for Timing {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
-    use lockkeeper_core::clock::BootInstant;
-    use lockkeeper_session::Belief;
-
     use super::*;
-
-    fn at(milliseconds: u64) -> BootInstant {
-        BootInstant::from_nanos(milliseconds * 1_000_000)
-    }
 
     fn of_seconds(seconds: u64) -> Timing {
         Timing { timeout: Duration::from_secs(seconds) }
@@ -99,63 +90,5 @@ mod tests {
         assert_eq!(timing.interval_under(of_seconds(2).guard()).as_millis(), 499);
         assert_eq!(timing.interval_under(of_seconds(300).guard()), timing.holding_interval());
         assert_eq!(timing.interval_under(Duration::ZERO), INTERVAL_MIN, "a service that says nothing of use");
-    }
-
-    const TIMEOUT_MS: u64 = 6_000;
-
-    /// A model of the service's clock, in milliseconds.
-    struct Service {
-        vt_ms: u64,
-        seen_ms: u64,
-        ends_ms: u64,
-        guard_ms: u64,
-    }
-
-    impl Service {
-        fn call(&mut self, server_ms: u64) {
-            self.vt_ms += server_ms.saturating_sub(self.seen_ms).min(self.guard_ms);
-            self.seen_ms = server_ms;
-        }
-
-        fn is_alive(&self) -> bool {
-            self.vt_ms < self.ends_ms
-        }
-    }
-
-    proptest! {
-        /// The session stands while it is believed, in any order of calls, and also if the server's clock jumps once.
-        #[test]
-        fn no_session_is_ended_while_it_is_believed(
-            events in proptest::collection::vec((0..4_u8, 0..1_500_u64), 0..60),
-            (jumps_at, jump_ms) in (0..60_usize, 0..10_000_000_u64),
-        ) {
-            let timing = of_seconds(TIMEOUT_MS / 1_000);
-            let guard_ms = u64::try_from(timing.guard().as_millis()).unwrap();
-            let mut service = Service { vt_ms: 0, seen_ms: 0, ends_ms: TIMEOUT_MS, guard_ms };
-            let mut belief = Belief::until(at(0).saturating_add(timing.belief()));
-            let (mut now_ms, mut ahead_ms, mut sent_ms) = (0, 0, None);
-            for (number, (kind, later_ms)) in events.into_iter().enumerate() {
-                now_ms += later_ms;
-                if number == jumps_at {
-                    ahead_ms = jump_ms;
-                }
-                match kind {
-                    // A renewal is sent; it reaches the server, and the answer comes, later.
-                    0 => sent_ms = sent_ms.or(Some((now_ms, false))),
-                    1 => if let Some((_, has_arrived)) = sent_ms.as_mut().filter(|(_, has_arrived)| !has_arrived) {
-                        service.call(now_ms + ahead_ms);
-                        if service.is_alive() {
-                            service.ends_ms = service.vt_ms + TIMEOUT_MS;
-                            *has_arrived = true;
-                        }
-                    },
-                    2 => if let Some((sent_ms, _)) = sent_ms.take_if(|(_, has_arrived)| *has_arrived) {
-                        belief.prove(at(sent_ms), timing.belief());
-                    },
-                    _ => service.call(now_ms + ahead_ms),
-                }
-                prop_assert!(service.is_alive() || at(now_ms) >= belief.safe_until(), "at {now_ms} ms");
-            }
-        }
     }
 }

@@ -1,0 +1,6 @@
+//! A model of etcd, for one lease and its client, against which the rule of belief is tested.
+
+mod client;
+mod leaders;
+mod schedules;
+mod world;
