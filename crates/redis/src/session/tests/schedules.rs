@@ -126,10 +126,13 @@ const SERVER_BUGS: &[(ServerBug, Menu, usize)] = &[
 fn every_wrong_rule_is_found() {
     let of_clients = CLIENT_BUGS.iter().map(|&(bug, menu, depth)| Menu { depth, client_bug: Some(bug), ..menu });
     let of_servers = SERVER_BUGS.iter().map(|&(bug, menu, depth)| Menu { depth, server_bug: Some(bug), ..menu });
-    for menu in of_clients.chain(of_servers) {
+    let found = of_clients.chain(of_servers).map(|menu| {
+        let bug = menu.client_bug.map(|bug| format!("{bug:?}"));
+        let bug = bug.or_else(|| menu.server_bug.map(|bug| format!("{bug:?}"))).expect("one is planted");
         let explored = explore(&World::new(menu), menu.depth);
-        let bug = menu.client_bug.map_or_else(|| format!("{:?}", menu.server_bug), |bug| format!("{bug:?}"));
         assert!(explored.wrong.is_some(), "{bug} is not found in {} schedules", explored.schedules);
-        figures::tell(&format!("Redis, planted: {bug} found by schedule {}, depth {}", explored.schedules, menu.depth));
-    }
+        format!("{bug} {} (depth {})", explored.schedules, menu.depth)
+    });
+    let found: Vec<_> = found.collect();
+    figures::tell(&format!("Redis, wrong rules and the schedules until found: {}", found.join(", ")));
 }
