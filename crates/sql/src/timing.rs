@@ -22,7 +22,7 @@ pub(crate) const BRIEF: Duration = Duration::from_secs(5);
 const WORTH_DIVISOR: u32 = 2;
 
 /// What follows from a session's timeout.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Timing {
     pub(crate) timeout: Duration,
 }
@@ -58,7 +58,7 @@ impl SessionTiming for Timing {
 }
 
 /// A session as an answer shows it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct SessionBeat {
     pub(crate) session: SessionNumber,
     pub(crate) epoch: i64,

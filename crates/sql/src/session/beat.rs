@@ -67,11 +67,7 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
     ];
     let asking = core.ask(link, Statement::new("beat", arguments));
     let rows = core.patiently(asking).await?;
-    match word(&rows)? {
-        "ok" => {}
-        "gone" => return Err(settling::miss_session(core, link).await),
-        _ => return Err(Failure::superseded()),
-    }
+    stand(core, link, &rows).await?;
     core.proven(sent_at);
     if core.life.present_link().is_some() {
         core.life.set_trouble(None);
@@ -89,6 +85,15 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
         .for_each(|gone| core.waits.departed(gone));
     note_ours(core, &rows);
     Ok(())
+}
+
+/// Takes in whether the session stands, and goes on over this connection, as an answer says.
+async fn stand(core: &Core, link: &Arc<SqlLink>, rows: &[AnswerRow]) -> Result<(), Failure> {
+    match word(rows)? {
+        "ok" => Ok(()),
+        "gone" => Err(settling::miss_session(core, link).await),
+        _ => Err(Failure::superseded()),
+    }
 }
 
 /// A connection that the session has.
@@ -116,18 +121,10 @@ pub(super) async fn restore(
     let greeted = core.patiently(greeted).await?;
     let unsettled = Unsettled::read(&greeted, core.life.clock.now(), unsettled)?;
     let rows = core.patiently(resumed).await?;
-    match word(&rows)? {
-        "ok" => {}
-        "gone" => return Err(settling::miss_session(core, &link).await),
-        _ => return Err(Failure::superseded()),
-    }
+    stand(core, &link, &rows).await?;
     core.proven(proven_at);
-    let missing: Vec<Ticket> = if core.epoch(number) > 1 {
-        let standing: BTreeSet<_> = tickets(&rows, RowKind::Stands).collect();
-        kept.into_iter().filter(|ticket| !standing.contains(ticket)).collect()
-    } else {
-        tickets(&rows, RowKind::Missing).collect()
-    };
+    let missing: Vec<Ticket> =
+        if core.epoch(number) > 1 { not_standing(&rows, kept) } else { tickets(&rows, RowKind::Missing).collect() };
     settling::miss_contenders(core, &link, &rows, &missing).await?;
     note_ours(core, &rows);
     if unsettled.is_some() {
@@ -135,6 +132,12 @@ pub(super) async fn restore(
     }
     core.contenders.tell_missing(missing);
     Ok(TakenConnection { link, hints, unsettled, proven_at })
+}
+
+/// Those of the kept contenders that do not stand, as the answer to a takeover says.
+pub(super) fn not_standing(rows: &[AnswerRow], kept: Vec<Ticket>) -> Vec<Ticket> {
+    let standing: BTreeSet<_> = tickets(rows, RowKind::Stands).collect();
+    kept.into_iter().filter(|ticket| !standing.contains(ticket)).collect()
 }
 
 fn resume(core: &Core, number: u64, kept: &[Ticket]) -> Statement {

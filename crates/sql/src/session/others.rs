@@ -6,7 +6,7 @@
 //! the beat: no server's clock has a part in it. Over a new connection all is observed anew, since another server may
 //! answer there, which has lost beats that were acknowledged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +40,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const SEEN_MAX: usize = 4 * RING_WIDE;
 
 /// One session, as it was seen last.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct ObservedSession {
     shown: SessionBeat,
     /// When the first answer was received that showed this beat.
@@ -52,23 +53,20 @@ struct ObservedSession {
     has_beaten: bool,
 }
 
-/// How long a beat must stand still.
-type Doubt = fn(Timing) -> Duration;
-
 /// What one session sees of others over one connection.
-struct Observation {
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Observation {
     own: SessionNumber,
-    doubt: Doubt,
-    seen: HashMap<SessionNumber, ObservedSession>,
+    seen: BTreeMap<SessionNumber, ObservedSession>,
 }
 
 impl Observation {
-    fn new(own: SessionNumber, doubt: Doubt) -> Self {
-        Self { own, doubt, seen: HashMap::new() }
+    pub(super) const fn new(own: SessionNumber) -> Self {
+        Self { own, seen: BTreeMap::new() }
     }
 
     /// Notes what an answer showed that was received at this moment.
-    fn shown(&mut self, shown: impl IntoIterator<Item = SessionBeat>, at: BootInstant) {
+    pub(super) fn shown(&mut self, shown: impl IntoIterator<Item = SessionBeat>, at: BootInstant) {
         for shown in shown {
             if shown.session == self.own {
                 continue;
@@ -78,7 +76,7 @@ impl Observation {
                 Some(seen) if seen.shown == shown => seen.last = at,
                 None if !has_room => {}
                 seen => {
-                    let (has_beaten, due) = (seen.is_some(), at.saturating_add((self.doubt)(shown.timing)));
+                    let (has_beaten, due) = (seen.is_some(), at.saturating_add(shown.timing.doubt()));
                     self.seen.insert(shown.session, ObservedSession { shown, since: at, last: at, due, has_beaten });
                 }
             }
@@ -93,7 +91,7 @@ impl Observation {
     }
 
     /// How many sessions of the ring the next beat asks for.
-    fn ring(&self, now: BootInstant) -> usize {
+    pub(super) fn ring(&self, now: BootInstant) -> usize {
         let mut ring: Vec<_> = self.seen.values().collect();
         ring.sort_unstable_by_key(|seen| seen.shown.session.0.wrapping_sub(self.own.0));
         ring.truncate(RING);
@@ -104,25 +102,26 @@ impl Observation {
     }
 
     /// When the next session is to be removed.
-    fn next_due(&self) -> Option<BootInstant> {
+    pub(super) fn next_due(&self) -> Option<BootInstant> {
         self.seen.values().map(|seen| seen.due).min()
     }
 
     /// Takes a session that is to be removed. It is not taken again before a pause.
-    fn take_due(&mut self, now: BootInstant) -> Option<SessionBeat> {
+    pub(super) fn take_due(&mut self, now: BootInstant) -> Option<SessionBeat> {
         let seen = self.seen.values_mut().filter(|seen| seen.due <= now).min_by_key(|seen| seen.due)?;
         seen.due = now.saturating_add(PAUSE);
         Some(seen.shown)
     }
 
     /// Notes that a session was removed, or was not as it was seen.
-    fn forget(&mut self, session: SessionNumber) {
+    pub(super) fn forget(&mut self, session: SessionNumber) {
         self.seen.remove(&session);
     }
 }
 
 /// What is seen of the others over one connection.
 pub(super) struct Others {
+    doubts_early: bool,
     seen: Mutex<SeenOthers>,
     changed: Notify,
 }
@@ -136,15 +135,17 @@ struct SeenOthers {
 impl Others {
     /// Begins with a connection: what was seen over another one counts no more.
     pub(super) fn new(core: &Core) -> Self {
-        let seen = SeenOthers { observation: Observation::new(core.id, doubt(core)), awaited: HashMap::new() };
-        Self { seen: Mutex::new(seen), changed: Notify::new() }
+        let seen = SeenOthers { observation: Observation::new(core.id), awaited: HashMap::new() };
+        let doubts_early = core.life.testing.has(Bug::DoubtsEarly);
+        Self { doubts_early, seen: Mutex::new(seen), changed: Notify::new() }
     }
 
     /// Takes in the answer to a beat, received at this moment. Returns the contenders that we wait for and that seem to
     /// live.
     pub(super) fn shown(&self, rows: &[AnswerRow], at: BootInstant, now_unix: Duration) -> Vec<Ticket> {
         let mut seen = self.seen.lock();
-        seen.observation.shown(rows.iter().filter_map(SessionBeat::read), at);
+        let shown = rows.iter().filter_map(SessionBeat::read);
+        seen.observation.shown(shown.map(|shown| if self.doubts_early { early(shown) } else { shown }), at);
         seen.awaited.clear();
         let mut living = Vec::new();
         for row in rows.iter().filter(|row| row.says(RowKind::Owner)) {
@@ -215,9 +216,9 @@ impl Others {
     }
 }
 
-/// How long a beat must stand still.
-fn doubt(core: &Core) -> Doubt {
-    if core.life.testing.has(Bug::DoubtsEarly) { |timing| timing.timeout / 2 } else { Timing::doubt }
+/// A session as one sees it that removes it after half of its timeout.
+fn early(shown: SessionBeat) -> SessionBeat {
+    SessionBeat { timing: Timing { timeout: shown.timing.timeout / 2 }, ..shown }
 }
 
 #[cfg(test)]

@@ -23,11 +23,12 @@ use crate::timing::Timing;
 const WAIT_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
 
 /// A state of the data that is not settled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Unsettled {
     /// The name that the tables have for it.
-    state: String,
-    settles_at: BootInstant,
+    pub(super) state: String,
+    /// When a client that has waited from now on may settle it.
+    pub(super) settles_at: BootInstant,
 }
 
 /// Asks whether the state of the data is settled. `instance` is the server's account of itself at the connection's
@@ -62,6 +63,11 @@ impl Unsettled {
         }
     }
 
+    /// Whether no session of before can believe any more, so that the state may be settled.
+    pub(super) fn is_over(&self, now: BootInstant) -> bool {
+        now >= self.settles_at
+    }
+
     /// Why calls wait meanwhile.
     fn trouble(&self, now: BootInstant) -> Failure {
         let left = self.settles_at.saturating_duration_since(now);
@@ -88,11 +94,16 @@ pub(super) async fn miss_contenders(
     rows: &[AnswerRow],
     missing: &[Ticket],
 ) -> Result<(), Failure> {
-    let broken: Vec<Ticket> = tickets(rows, RowKind::Broken).collect();
-    match core.contenders.has_standing(missing.iter().filter(|ticket| !broken.contains(ticket))) {
+    match core.contenders.has_standing(lacked(rows, missing)) {
         true => doubt(core, link).await,
         false => Ok(()),
     }
+}
+
+/// Those of the missing contenders that were not broken, as far as the rows tell: the data lack what they had.
+pub(super) fn lacked<'a>(rows: &[AnswerRow], missing: &'a [Ticket]) -> impl Iterator<Item = &'a Ticket> {
+    let broken: Vec<Ticket> = tickets(rows, RowKind::Broken).collect();
+    missing.iter().filter(move |ticket| !broken.contains(ticket))
 }
 
 /// Says that the data lack what was acknowledged to this session, if they are not settled.
@@ -114,7 +125,7 @@ pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &
         core.life.set_trouble(Some(unsettled.trouble(now).at(link.server())));
         let next = now.saturating_add(core.timing.holding_interval()).min(unsettled.settles_at);
         core.life.clock.sleep_until(next).await;
-        if core.life.clock.now() >= unsettled.settles_at {
+        if unsettled.is_over(core.life.clock.now()) {
             let settle = Statement::new("settle", vec![Argument::Text(unsettled.state.clone())]);
             match core.ask(link, settle).await {
                 Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(()),

@@ -23,7 +23,7 @@ fn shown(session: u128, beat: i64) -> SessionBeat {
 }
 
 fn observation() -> Observation {
-    Observation::new(OBSERVER, Timing::doubt)
+    Observation::new(OBSERVER)
 }
 
 #[test]
@@ -174,15 +174,10 @@ impl World {
             last_beat: 1,
             belief: Belief::until(at(0).saturating_add(TIMING.belief())),
             messages: Vec::new(),
-            observation: Self::observation(bugs),
+            observation: observation(),
             showing: None,
             removed_at: None,
         }
-    }
-
-    fn observation(bugs: Bugs) -> Observation {
-        let early: Doubt = |timing| timing.timeout / 2;
-        Observation::new(OBSERVER, if bugs.doubts_early { early } else { Timing::doubt })
     }
 
     /// The observer's clock, which began elsewhere.
@@ -227,6 +222,7 @@ impl World {
             Event::ObserverHears => {
                 if let Some((epoch, beat)) = self.showing.take_if(|showing| showing.is_some()).flatten() {
                     let shown = SessionBeat { session: OWNER, epoch, beat, timing: TIMING };
+                    let shown = if self.bugs.doubts_early { early(shown) } else { shown };
                     self.observation.shown([shown], self.observer_now());
                 }
             }
@@ -265,7 +261,7 @@ impl World {
     fn reconnect_observer(&mut self) {
         self.showing = None;
         if !self.bugs.keeps_observation {
-            self.observation = Self::observation(self.bugs);
+            self.observation = observation();
         }
     }
 
