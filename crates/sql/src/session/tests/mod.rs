@@ -4,6 +4,7 @@ mod ending;
 mod keeping;
 mod looking;
 mod memory;
+mod model;
 mod settling;
 mod waiting;
 
