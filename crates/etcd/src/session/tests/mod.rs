@@ -2,5 +2,6 @@
 
 mod client;
 mod leaders;
+mod races;
 mod schedules;
 mod world;

@@ -68,6 +68,24 @@ async fn a_keeper_lists_what_it_holds_and_what_it_waits_for_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_guard_that_is_leaked_keeps_its_lock_and_shows_its_owner_until_its_keeper_is_closed() {
+    let (service, _) = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let guard = ann.mutex("door").unwrap().lock().await.unwrap();
+    let token = guard.fencing_token();
+    std::mem::forget(guard);
+    let waiting = tokio::spawn(bob.mutex("door").unwrap().lock_owned());
+    tokio::time::sleep(10 * DEADLINE).await;
+    assert_eq!(listed(&ann), [("door".to_owned(), Mode::Mutex, true)]);
+    let shown = bob.contenders("door").await.unwrap();
+    assert_eq!((shown.len(), shown[0].token), (2, Some(token)));
+    assert_eq!(shown[0].owner.as_ref().map(|owner| owner.pid), Some(std::process::id()));
+    assert!(!waiting.is_finished());
+    ann.close().await.unwrap();
+    assert!(waiting.await.unwrap().unwrap().fencing_token() > token);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_mutex_knows_whether_its_keeper_holds_it() {
     let (service, _) = service();
     let (ann, bob) = (service.keeper(), service.keeper());
