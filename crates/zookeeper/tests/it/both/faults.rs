@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, granted, is_joined, soon};
 use lockkeeper_core::ErrorKind;
+use lockkeeper_faults::proxy::{AfterDrop, Operation};
 use lockkeeper_recipes::Event;
 use lockkeeper_zookeeper::NewNode;
 
@@ -54,6 +55,20 @@ async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_gr
     bench.proxy.accept_again().await.unwrap();
     let error = soon("the refusal", waiting).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Removed);
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_done_and_answered() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party("?session_timeout=40s"), bench.neighbour(""));
+    let held = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let waiting = bob.queue_up("reports").await;
+    let lost = bench.proxy.drop_next_reply(Operation::DELETE, AfterDrop::Close);
+    soon("the release", held.release()).await.expect("the lock was held, and is free");
+    lost.happened(SOON).await.expect("a reply was lost");
+    let next = granted(waiting).await;
+    assert_eq!(bob.contenders("reports").await, 1, "the next one alone");
+    soon("the release", next.release()).await.unwrap();
 }
 
 #[tokio::test]
