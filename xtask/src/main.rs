@@ -45,6 +45,8 @@ enum Task {
     Bench(programs::BenchOptions),
     /// Run seeds of the simulation: `seed 4711` to repeat one, `seeds 1000000` for many.
     Simulate(programs::SimulateOptions),
+    /// Put Lockkeeper and other locks through the same faults, and print what came of it as a table.
+    Rivals(programs::RivalsOptions),
     /// Count the lines of Rust, by crate.
     Count,
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Bench(options) => exit_code("bench", programs::bench(&options)),
         Task::Simulate(options) => exit_code("simulate", programs::simulate(&options)),
+        Task::Rivals(options) => exit_code("rivals", programs::rivals(&options)),
         Task::Count => exit_code("count", count::run()),
         Task::Pictures => exit_code("pictures", programs::pictures()),
         Task::Docs => exit_code("docs", docs::run()),

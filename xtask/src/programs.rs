@@ -1,5 +1,6 @@
 //! `cargo xtask bench`, the performance budgets as ratios taken in one run on one machine; `cargo xtask pictures`, the
-//! pictures in `docs/pictures` taken anew; and `cargo xtask simulate`, runs of the simulation that a seed repeats.
+//! pictures in `docs/pictures` taken anew; `cargo xtask simulate`, runs of the simulation that a seed repeats; and
+//! `cargo xtask rivals`, other locks under the same faults.
 //!
 //! Each builds a crate that ships nothing, and the command that it measures or shows, and runs it. The crate
 //! `lockkeeper-bench` knows the groups, the rows and their budgets; `lockkeeper-pictures` which pictures there are.
@@ -48,6 +49,22 @@ pub(crate) fn simulate(options: &SimulateOptions) -> Result<(), String> {
     let folder = [("CARGO_TARGET_DIR", &*folder.to_string_lossy()), ("RUSTFLAGS", "--cfg tokio_unstable")];
     cargo("build --quiet --release --package lockkeeper-simulation", &folder)?;
     run("simulation/release/lockkeeper-simulation", &options.arguments, "a rule was broken, or no seed was run")
+}
+
+/// Options of `cargo xtask rivals`: those of the crate, which `--help` lists.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct RivalsOptions {
+    /// What the crate is run with: `[--rounds COUNT] [--lock TEXT…] [--fault NAME…]`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Puts all locks through all faults, and fails if a round could not be played or Lockkeeper broke a promise.
+pub(crate) fn rivals(options: &RivalsOptions) -> Result<(), String> {
+    // The whole workspace's features, so that what tests have built is used.
+    cargo("build --quiet --workspace --all-features --bin lockkeeper-rivals", &[])?;
+    run("debug/lockkeeper-rivals", &options.arguments, "a round failed, or Lockkeeper had two holders")
 }
 
 /// Takes all pictures, and fails if one is missing.

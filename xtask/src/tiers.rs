@@ -42,8 +42,8 @@ pub(crate) enum Share {
 /// of the product.
 const NEVER: &[&str] = &[OWN_PACKAGE];
 
-/// The same for the plain run, which needs neither the benches nor what only they depend on.
-const NOT_IN_THE_PLAIN_RUN: &[&str] = &[OWN_PACKAGE, "lockkeeper-bench", "lockkeeper-pictures"];
+/// The same for the plain run, which needs neither the comparisons with other locks nor what only they depend on.
+const NOT_IN_THE_PLAIN_RUN: &[&str] = &[OWN_PACKAGE, "lockkeeper-bench", "lockkeeper-pictures", "lockkeeper-rivals"];
 
 const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
 

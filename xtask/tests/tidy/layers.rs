@@ -96,6 +96,7 @@ const LAYERS: &[Place] = &[
     },
     Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-simulation", may_import: Anything },
+    Place { layer: TESTING, package: "lockkeeper-rivals", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-trials", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-pictures", may_import: Anything },

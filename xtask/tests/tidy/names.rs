@@ -29,7 +29,7 @@ const MIRRORS: &[&str] = &["crates/lockkeeper/src/blocking/", "crates/recipes/sr
 
 /// Crates that ship nothing.
 const NOT_SHIPPED: &[&str] =
-    &["bench/", "crates/conformance/", "crates/faults/", "crates/trials/", "pictures/", "xtask/"];
+    &["bench/", "crates/conformance/", "crates/faults/", "crates/rivals/", "crates/trials/", "pictures/", "xtask/"];
 
 pub(crate) fn is_shipped(path: &str) -> bool {
     let is_test = |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");

@@ -74,20 +74,32 @@ async fn start_with(
     connect: &str,
     session_timeout: Duration,
 ) -> Result<Peer> {
-    let classes = classes()?;
-    let classes = classes.to_string_lossy();
-    let path = [JARS, &[&classes]].concat();
-    command.args(java_options).args(["-cp", &class_path(&path), "CuratorPeer"]);
+    add_program(&mut command, java_options, "curator", SOURCES, "CuratorPeer")?;
     Peer::start("Curator", command, connect, session_timeout).await
 }
 
-/// The folder of the compiled driver.
-fn classes() -> Result<PathBuf> {
-    target::made(target::path("curator", SOURCES), |folder| {
-        target::write(folder, SOURCES)?;
+/// A command that runs another program over Curator: the class `main` of these sources, which are compiled once.
+pub fn program(name: &str, sources: Files, main: &str) -> Result<Command> {
+    let mut command = process::command("java");
+    add_program(&mut command, JAVA_OPTIONS, name, sources, main)?;
+    Ok(command)
+}
+
+fn add_program(command: &mut Command, options: &[&str], name: &str, sources: Files, main: &str) -> Result<()> {
+    let classes = classes(name, sources)?;
+    let classes = classes.to_string_lossy();
+    let path = [JARS, &[&classes]].concat();
+    command.args(options).args(["-cp", &class_path(&path), main]);
+    Ok(())
+}
+
+/// The folder of compiled sources.
+fn classes(name: &str, sources: Files) -> Result<PathBuf> {
+    target::made(target::path(name, sources), |folder| {
+        target::write(folder, sources)?;
         let mut compiler = Command::new("javac");
         compiler.args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-encoding", "UTF-8"]);
         compiler.args(["-cp", &class_path(JARS), "-d"]).arg(folder);
-        run(compiler.args(SOURCES.iter().map(|(name, _)| folder.join(name))))
+        run(compiler.args(sources.iter().map(|(name, _)| folder.join(name))))
     })
 }

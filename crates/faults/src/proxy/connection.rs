@@ -104,7 +104,7 @@ impl Connection {
             self.torn.store(true, Ordering::Relaxed);
             return self.swallow(client).await;
         }
-        let connecting = time::timeout(CONNECTED_WITHIN, TcpStream::connect(self.shared.target));
+        let connecting = time::timeout(CONNECTED_WITHIN, TcpStream::connect(self.born.target));
         let Ok(Ok(mut server)) = connecting.await else {
             return Ending::Reset;
         };

@@ -69,6 +69,11 @@ impl Proxy {
         self.address
     }
 
+    /// Sends new connections to another server, as an address does that moves to it; those that are open go on.
+    pub fn turn_to(&self, target: SocketAddr) {
+        self.shared.change(|plan| plan.target = target);
+    }
+
     /// Delays each frame by `one_way` in each direction, so that a round trip takes twice as long and frames in flight
     /// keep their order.
     pub fn set_delay(&self, one_way: Duration) {

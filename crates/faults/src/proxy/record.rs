@@ -245,6 +245,8 @@ pub enum AfterDrop {
 /// What all connections do; direction `i` of an array is that of `Direction::index`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
+    /// The server that new connections go to.
+    pub(super) target: SocketAddr,
     pub(super) delay: [Duration; 2],
     pub(super) flow: [Flow; 2],
     /// Counted, not flagged: a connection acts when the number grows during its life.
@@ -256,8 +258,9 @@ pub(super) struct Plan {
 
 impl Plan {
     /// What a proxy does by default.
-    fn transparent() -> Self {
+    fn transparent(target: SocketAddr) -> Self {
         Self {
+            target,
             delay: [Duration::ZERO; 2],
             flow: [Flow::Pass; 2],
             half_closes: [0; 2],
@@ -280,7 +283,6 @@ pub(super) struct Armed {
 /// The state between the handle and the connections.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) target: SocketAddr,
     pub(super) protocol: Protocol,
     plan: watch::Sender<Plan>,
     armed: Mutex<VecDeque<Armed>>,
@@ -290,9 +292,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(target: SocketAddr, protocol: Protocol) -> Self {
         Self {
-            target,
             protocol,
-            plan: watch::Sender::new(Plan::transparent()),
+            plan: watch::Sender::new(Plan::transparent(target)),
             armed: Mutex::default(),
             record: Mutex::new(Record::new()),
         }
