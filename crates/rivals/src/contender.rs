@@ -88,7 +88,7 @@ impl Contender {
         let Program { mut command, tells, parse } = program;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         // Its errors, which it goes on after, are for a developer who looks for the reason of a figure.
-        if std::env::var_os(SHOW_ERRORS_VARIABLE).is_none() {
+        if std::env::var_os(SHOW_ERRORS_VARIABLE).is_none_or(|value| value.is_empty()) {
             command.stderr(Stdio::null());
         }
         let mut process = Process::start(command)?;
@@ -171,9 +171,9 @@ impl Contender {
         self.process.resume()
     }
 
-    /// Ends it; returns what was heard of it.
-    pub(crate) fn end(mut self) -> Testimony {
-        let still_believes = self.tells == Tells::ByRunning && self.process.is_running();
+    /// Returns what was heard of it so far.
+    pub(crate) fn testimony(&mut self) -> Testimony {
+        let still_believes = self.tells == Tells::ByRunning && !self.has_ended();
         let mut testimony = self.record().testimony.clone();
         if still_believes && testimony.granted.is_some() {
             testimony.answers.push((now(), true));
@@ -182,7 +182,7 @@ impl Contender {
     }
 }
 
-/// If set, what contenders write to their standard error is shown.
+/// If set and not empty, what contenders write to their standard error is shown.
 const SHOW_ERRORS_VARIABLE: &str = "LOCKKEEPER_RIVALS_ERRORS";
 
 fn locked(record: &Mutex<Record>) -> MutexGuard<'_, Record> {

@@ -48,11 +48,10 @@ pub(crate) async fn play(rival: &Rival, fault: Fault) -> Result<Outcome> {
     stage.lag().await?;
     let mut holder = start(rival, &stage, &stage.holders, LOCK)?;
     holder.granted(wait::PATIENCE).await?;
-    // A file that is removed is not the one that a waiter has open: the next comes behind the fault.
-    let comes_later = rival.service == Service::Files && fault == Fault::Emptied;
-    let mut waiter = if comes_later { None } else { Some(start(rival, &stage, &stage.waiters, LOCK)?) };
-    if let Some(waiter) = &mut waiter {
-        waiter.waiting().await?;
+    // A file that is removed is not the one that a waiter has open: there the next comes behind the fault.
+    let mut waiter = None;
+    if (rival.service, fault) != (Service::Files, Fault::Emptied) {
+        waiter.insert(start(rival, &stage, &stage.waiters, LOCK)?).waiting().await?;
     }
     time::sleep(SETTLED_AFTER).await;
     let struck_at = now();
@@ -64,8 +63,9 @@ pub(crate) async fn play(rival: &Rival, fault: Fault) -> Result<Outcome> {
     let restart = || start(rival, &stage, &stage.waiters, LOCK);
     let is_granted = next_grant(&holder, &mut waiter, restart).await?;
     watch(fault, &mut holder, is_granted).await?;
-    let (holder, waiter) = (holder.end(), waiter.end());
-    Ok(Outcome::of(struck_at, fault == Fault::Killed, &holder, &waiter))
+    // Both are heard before either ends: the end of one would be a grant to the other.
+    let (held, waited) = (holder.testimony(), waiter.testimony());
+    Ok(Outcome::of(struck_at, fault == Fault::Killed, &held, &waited))
 }
 
 fn start(rival: &Rival, stage: &Stage, way: &Way, lock: &str) -> Result<Contender> {

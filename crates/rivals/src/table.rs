@@ -63,10 +63,18 @@ impl Cell {
 
 /// The median of the times for which two held, and the worst where it differs.
 fn shared(outcomes: &[Outcome]) -> String {
-    let median = format!("{:.2}", median(outcomes, |outcome| outcome.shared_s).shared_s);
     let worst = outcomes.iter().map(|outcome| outcome.shared_s).fold(0.0, f64::max);
-    let worst = format!("{worst:.2}");
+    let (median, worst) = (short(median(outcomes, |outcome| outcome.shared_s).shared_s), short(worst));
     if worst == median { median } else { format!("{median} (worst {worst})") }
+}
+
+/// A time to a hundredth of a second; what is none differs from what is short.
+fn short(seconds: f64) -> String {
+    match seconds {
+        0.0 => "0".to_owned(),
+        _ if seconds < 0.01 => "<0.01".to_owned(),
+        _ => format!("{seconds:.2}"),
+    }
 }
 
 /// The outcome in the middle by this number; the later one of two.
@@ -89,9 +97,9 @@ impl Told {
         match self {
             Self::Dead => "–".to_owned(),
             Self::Never => "never".to_owned(),
-            Self::BehindGrant(seconds) if seconds < 0.0 => format!("{:.2} before", -seconds),
-            Self::BehindGrant(seconds) => format!("{seconds:.2} after"),
-            Self::BehindGoingOn(seconds) => format!("{seconds:.2} on"),
+            Self::BehindGrant(seconds) if seconds < 0.0 => format!("{} before", short(-seconds)),
+            Self::BehindGrant(seconds) => format!("{} after", short(seconds)),
+            Self::BehindGoingOn(seconds) => format!("{} on", short(seconds)),
             Self::BehindFault(seconds) => format!("{seconds:.1} after the fault"),
         }
     }
@@ -143,18 +151,20 @@ mod tests {
     fn a_cell_has_medians_and_the_worst_time_with_two_holders() {
         let outcomes = [(0.0, 4.0, -1.0), (0.5, 5.0, 0.25), (0.0, 6.0, 0.5)];
         let outcomes = outcomes.map(|(shared, next, told)| outcome(shared, Some(next), Told::BehindGrant(told)));
-        assert_eq!(Cell::Played(outcomes.to_vec()).text(), "0.00 (worst 0.50) / 5.0 / 0.25 after");
-        assert_eq!(Cell::Played(outcomes[..1].to_vec()).text(), "0.00 / 4.0 / 1.00 before");
+        assert_eq!(Cell::Played(outcomes.to_vec()).text(), "0 (worst 0.50) / 5.0 / 0.25 after");
+        assert_eq!(Cell::Played(outcomes[..1].to_vec()).text(), "0 / 4.0 / 1.00 before");
     }
 
     #[test]
     fn what_did_not_happen_is_said_in_words() {
         let cell = |next, told| Cell::Played(vec![outcome(0.0, next, told)]).text();
         assert_eq!(cell(None, Told::Never), "kept");
-        assert_eq!(cell(None, Told::BehindFault(3.0)), "0.00 / none / 3.0 after the fault");
-        assert_eq!(cell(Some(4.0), Told::Never), "0.00 / 4.0 / never");
-        assert_eq!(cell(Some(4.0), Told::Dead), "0.00 / 4.0 / –");
+        assert_eq!(cell(None, Told::BehindFault(3.0)), "0 / none / 3.0 after the fault");
+        assert_eq!(cell(Some(4.0), Told::Never), "0 / 4.0 / never");
+        assert_eq!(cell(Some(4.0), Told::Dead), "0 / 4.0 / –");
         assert_eq!(Cell::Played(Vec::new()).text(), "failed");
+        let brief = outcome(0.001, Some(4.0), Told::BehindGrant(0.001));
+        assert_eq!(Cell::Played(vec![brief]).text(), "<0.01 / 4.0 / <0.01 after");
     }
 
     #[test]
