@@ -1,9 +1,9 @@
-//! The options of `monitor` and of an operator's orders: `revoke`, `break`, `freeze` and `thaw`.
+//! The options of `monitor` and `history`, and of an operator's orders: `revoke`, `break`, `freeze` and `thaw`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use lockkeeper::{FencingToken, LockKind};
 use serde::Deserialize;
 
@@ -135,6 +135,7 @@ Examples:
   http://127.0.0.1:9142/                          the page, for a browser
   curl http://127.0.0.1:9142/api/locks            holders, and how many wait
   curl http://127.0.0.1:9142/api/locks/NAME       one lock with its queue
+  curl http://127.0.0.1:9142/api/locks/NAME/history   who held it
   curl http://127.0.0.1:9142/api/events           what has happened
   curl http://127.0.0.1:9142/api/deadlocks        who waits for whom
   curl http://127.0.0.1:9142/metrics              for Prometheus
@@ -157,6 +158,9 @@ pub struct MonitorArgs {
     /// A file that keeps the alerts over a restart, so that none is told twice; of this monitor alone
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+    /// A directory that keeps the history over a restart, of this monitor alone; 256 MiB at most
+    #[arg(long, value_name = "DIR")]
+    pub history: Option<PathBuf>,
     /// Carry out orders of those who have the token: revoke, break, freeze, thaw; beyond loopback only with TLS
     #[arg(long)]
     pub operate: bool,
@@ -166,4 +170,42 @@ pub struct MonitorArgs {
     /// Where a proxy has the page for browsers, with its scheme: requests for this host are answered too
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
+}
+
+/// Tell who held a lock and when, as a monitor remembers it
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("question").args(["name", "at", "holder", "longest", "waits"]))]
+#[command(after_help = "\
+Examples:
+  lockkeeper history nightly-backup --since 2h     who held it, and who waited for long
+  lockkeeper history --at 03:12                    who held what then, in UTC
+  lockkeeper history --holder web-3                what this host held
+  lockkeeper history --longest 10                  the longest holds of the last hour
+  lockkeeper history nightly-backup --json > h.jsonl; lockkeeper verify h.jsonl
+
+It asks a running `lockkeeper monitor`, which remembers what it saw. Where a service is looked at again and again, \
+short holds may be missing; the answer says how short, since when it knows, and when nothing was seen.
+
+Exit codes: 0 it was answered, 125 there is no answer, or lockkeeper was built without the feature `monitor`.")]
+pub struct HistoryArgs {
+    /// The lock's name, as in nightly-backup; without it, the longest holds of all locks
+    pub name: Option<String>,
+    /// How far back, as in 30m, 2h or 1d
+    #[arg(long, value_name = "DUR", default_value = "1h", value_parser = lockkeeper::parse_duration)]
+    pub since: Duration,
+    /// Who held what at a moment, in UTC, as in --at 03:12 or --at 2026-11-29T03:12:00Z
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
+    /// What a host held, as in --holder web-3
+    #[arg(long, value_name = "HOST")]
+    pub holder: Option<String>,
+    /// So many of the longest holds, as in --longest 10
+    #[arg(long, value_name = "N")]
+    pub longest: Option<usize>,
+    /// So many of the longest waits, as in --waits 10
+    #[arg(long, value_name = "N")]
+    pub waits: Option<usize>,
+    /// Where the monitor is
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9142")]
+    pub monitor: String,
 }

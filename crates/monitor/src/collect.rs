@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::confirmation::{Confirmation, DeadlockVerdict, Judged};
 use crate::find::find;
+use crate::history::History;
 use crate::model::{LockModel, TimePoint};
 use crate::snapshot::{PERIOD_MIN, SENDERS, ServiceSnapshot};
 use crate::snapshot::{look, permits};
@@ -152,6 +153,12 @@ impl Collector {
     /// Reads the state. Nothing is collected meanwhile.
     pub fn read<Read>(&self, read: impl FnOnce(&MonitorState) -> Read) -> Read {
         read(&self.state.lock())
+    }
+
+    /// Has the history kept over a restart, or takes from it what is to be written.
+    pub fn with_history<Done>(&self, done: impl FnOnce(&mut History, TimePoint) -> Done) -> Done {
+        let now = self.now();
+        done(self.state.lock().model.history_mut(), now)
     }
 
     /// Counts the changes of the state.
@@ -415,12 +422,16 @@ impl MonitorState {
         for lock in gone.into_keys() {
             self.model.see(&lock, Vec::new(), known, now);
         }
+        self.model.history_mut().see_again(now);
     }
 
     /// Takes in that the service cannot be asked.
     fn lose(&mut self, now: BootInstant, error: Error) {
         self.freshness = match self.freshness.known(now) {
-            Some(known) => ServiceFreshness::Stale(known, error),
+            Some(known) => {
+                self.model.history_mut().go_blind(known);
+                ServiceFreshness::Stale(known, error)
+            }
             None => ServiceFreshness::Unreached(error),
         };
     }

@@ -22,7 +22,8 @@
 //! | --- | --- |
 //! | `snapshot` | a look at all queues, and what it has seen |
 //! | `collect` | all locks, told of or looked at again and again, for a monitor |
-//! | `model` | what is known of them: holds, and what has happened |
+//! | `model`, `events` | what is known of them: holds, and what has happened |
+//! | `history` | who held what and when, within a bound of memory |
 //! | `breaches` | what no lock may ever show |
 //! | `alerts` | what is wrong for long enough to tell an operator |
 //! | `world` | who needs what, as the queues alone say it |
@@ -53,12 +54,15 @@ mod collect;
 mod confirmation;
 mod cores;
 mod deadlock;
+mod events;
 mod find;
 mod flows;
 mod graph;
+pub mod history;
 mod layout;
 mod losses;
 mod model;
+mod moment;
 mod picture;
 mod reduction;
 mod snapshot;
@@ -70,8 +74,10 @@ pub use breaches::{Breach, SeenBreach};
 pub use collect::{CollectionMode, Collector, MonitorState, ServiceFreshness};
 pub use confirmation::{CONFIRM_AFTER, Confirmation, DeadlockVerdict, ENDS_SOON, Judged};
 pub use deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence, WayOut};
+pub use events::{LockEventKind, SeenEvent};
 pub use find::find;
 pub use layout::{PictureLayout, ReadingDirection, Rectangle};
-pub use model::{EVENTS_MAX, KnownContender, KnownHold, KnownLock, LockEventKind, LockModel, SeenEvent, TimePoint};
+pub use model::{EVENTS_MAX, KnownContender, KnownHold, KnownLock, LockModel};
+pub use moment::TimePoint;
 pub use picture::{Arrow, BOXES_MAX, Depicted, Says, Side, WaitPicture};
 pub use snapshot::{Frozen, ObservedLock, PERIOD_MAX, PERIOD_MIN, ServiceSnapshot, look};

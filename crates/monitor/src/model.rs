@@ -13,20 +13,21 @@ use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use crate::breaches::{self, Breaches, SeenBreach};
 use crate::cores::Ties;
+use crate::events::{LockEventKind, SeenEvent, ending, events, marked};
+use crate::history::{Departed, History, PastEnd};
 use crate::losses::Losses;
+pub(crate) use crate::moment::TimePoint;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// How many events are kept: some minutes of a busy service, and a few megabytes.
 pub const EVENTS_MAX: usize = 10_000;
 
-/// A moment by both clocks.
-#[derive(Clone, Copy, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a moment is just this")]
-pub struct TimePoint {
-    /// For what is measured.
-    pub boot: BootInstant,
-    /// For what is compared with other machines' clocks, in time since 1970-01-01 UTC.
-    pub unix: Duration,
+/// Whether a contender that has gone has had its turn meanwhile, for all that is known.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum VanishedTurn {
+    /// All ahead of it have gone too.
+    First,
+    Behind,
 }
 
 /// All locks, as far as they are known.
@@ -46,6 +47,9 @@ pub struct LockModel {
     breaches: Breaches,
     /// The sessions that give no sign of life, by their names.
     silent: BTreeMap<String, SilentSession>,
+    history: History,
+    /// When locks were seen first; what was there then may have been there for long.
+    first_look: Option<BootInstant>,
 }
 
 /// One lock, as it is known.
@@ -84,57 +88,6 @@ pub struct KnownHold {
     not_before: Option<BootInstant>,
 }
 
-/// Something that has happened to a lock.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SeenEvent {
-    /// Its number: each is one more than the one before.
-    pub number: u64,
-    /// When it was seen, by the clock of the monitor, in time since 1970-01-01 UTC.
-    pub at_unix: Duration,
-    /// The lock.
-    pub lock: QueueName,
-    /// What has happened.
-    pub kind: LockEventKind,
-    /// The contender that it has happened to.
-    pub contender: ContenderInfo,
-}
-
-/// What has happened to a contender.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LockEventKind {
-    /// It has joined and waits.
-    Joined,
-    /// It holds from now on. It may never have been seen to wait.
-    Granted,
-    /// It was asked to give up.
-    Asked,
-    /// It has left. Most services do not say why, so that it may have been lost or removed.
-    Left,
-    /// It has not left by itself: its process has died, or its session was ended.
-    Lost,
-    /// It freezes the lock.
-    Frozen,
-    /// It freezes the lock no longer.
-    Thawed,
-}
-
-impl LockEventKind {
-    /// Returns its name, as it is shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Joined => "joined",
-            Self::Granted => "granted",
-            Self::Asked => "asked",
-            Self::Left => "left",
-            Self::Lost => "lost",
-            Self::Frozen => "frozen",
-            Self::Thawed => "thawed",
-        }
-    }
-}
-
 impl KnownContender {
     /// Returns how long it holds at least, if it holds: since it was seen to, or since the grant where the service
     /// shows that.
@@ -152,6 +105,33 @@ impl KnownContender {
         // Another machine's clock may be wrong.
         let least = now.boot.saturating_duration_since(hold.seen);
         self.since_grant(now).or_else(|| not_before.or_else(joined).map(|most| most.max(least)))
+    }
+
+    const fn waits(&self) -> bool {
+        self.hold.is_none() && self.info.frozen.is_none()
+    }
+
+    /// Describes it for the history; it was there last for sure when it was `known`.
+    fn departed(&self, first_look: Option<BootInstant>, known: BootInstant, turn: VanishedTurn) -> Departed<'_> {
+        let end = match (self.hold, self.is_lost, &self.info.revocation) {
+            (None, ..) if turn == VanishedTurn::First => PastEnd::Between,
+            (None, ..) => PastEnd::GaveUp,
+            (_, true, _) => PastEnd::Lost,
+            (_, false, Some(_)) => PastEnd::Asked,
+            (_, false, None) => PastEnd::Left,
+        };
+        let joined = self.joined(first_look);
+        Departed { info: &self.info, joined, hold: self.hold.map(|hold| (hold.seen, hold.not_before)), known, end }
+    }
+
+    /// Returns when it was seen to join, unless it was found at the first look. A permit has waited as another one.
+    fn joined(&self, first_look: Option<BootInstant>) -> Option<BootInstant> {
+        Some(self.seen.boot).filter(|&seen| first_look != Some(seen) && self.info.mode != Mode::Permit)
+    }
+
+    /// Returns when it was seen to hold first, if it holds.
+    pub(crate) fn seen_to_hold(&self) -> Option<BootInstant> {
+        self.hold.map(|hold| hold.seen)
     }
 
     fn since_grant(&self, now: TimePoint) -> Option<Duration> {
@@ -173,7 +153,7 @@ impl KnownLock {
 
     /// Returns the waiters.
     pub fn waiters(&self) -> impl Iterator<Item = &KnownContender> {
-        self.contenders.iter().filter(|contender| contender.hold.is_none() && contender.info.frozen.is_none())
+        self.contenders.iter().filter(|contender| contender.waits())
     }
 
     /// Returns what the service shows of each.
@@ -237,33 +217,52 @@ impl LockModel {
         let before = old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.hold.is_some()));
         let shown: Vec<_> = seen.iter().zip(holds.iter().copied()).collect();
         self.breaches.see(lock, &before.collect::<Vec<_>>(), &shown, now.boot);
-        let mut gone: BTreeMap<ContenderId, KnownContender> = BTreeMap::new();
-        gone.extend(old.into_iter().flat_map(|old| old.contenders).map(|one| (key(&one.info), one)));
+        let mut gone: BTreeMap<ContenderId, (usize, KnownContender)> = BTreeMap::new();
+        let numbered = old.into_iter().flat_map(|old| old.contenders).enumerate();
+        gone.extend(numbered.map(|(position, one)| (key(&one.info), (position, one))));
+        // The place of the first one that has not gone.
+        let mut first_left = usize::MAX;
         seen.iter().zip(&holds).for_each(|(info, &holds)| self.ties.add(info, holds));
         let mut contenders = Vec::with_capacity(seen.len());
         let mut happened = Vec::new();
         let (mut is_stirred, mut is_changed) = (false, false);
         for (info, holds) in seen.into_iter().zip(holds) {
-            let old = gone.remove(&key(&info));
+            let (position, old) = gone.remove(&key(&info)).unzip();
+            first_left = first_left.min(position.unwrap_or(usize::MAX));
             let is_new = old.as_ref().is_none_or(|old| old.info != info || old.hold.is_some() != holds);
             is_stirred |= is_new && self.ties.may_block(&info);
             is_changed |= is_new;
-            happened.extend(events(old.as_ref(), &info, holds).map(|kind| (kind, info.clone())));
+            if holds && old.as_ref().is_none_or(|old| old.hold.is_none()) {
+                self.history.granted(lock, &info, now.boot, now);
+            }
+            happened.extend(
+                events(old.as_ref().map(|old| (&old.info, old.hold.is_some())), &info, holds)
+                    .map(|kind| (kind, info.clone())),
+            );
             contenders.push(self::known(old, info, holds, known, now));
         }
-        is_stirred |= gone.values().any(|one| self.ties.may_block(&one.info));
+        is_stirred |= gone.values().any(|(_, one)| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
-        let lost = gone.values().filter(|one| one.is_lost && one.hold.is_some());
+        let lost = gone.values().filter(|(_, one)| one.is_lost && one.hold.is_some());
         // A process that dies with many permits has died once.
-        let losses = lost.map(|one| owner(&one.info)).collect::<BTreeSet<_>>().len();
+        let losses = lost.map(|(_, one)| owner(&one.info)).collect::<BTreeSet<_>>().len();
         (0..losses).for_each(|_| self.losses.note(lock, now.boot));
-        let left = gone.into_values().map(|one| (ending(&one), one.info));
+        if let Some(known) = known {
+            for (position, one) in gone.values() {
+                let turn = if *position < first_left { VanishedTurn::First } else { VanishedTurn::Behind };
+                self.history.departed(lock, &one.departed(self.first_look, known, turn), now);
+            }
+        } else {
+            self.first_look = Some(now.boot);
+        }
+        let left = gone.into_values().map(|(_, one)| (ending(&one.info, one.is_lost), one.info));
         // Who leaves makes room for who is granted.
         let happened: Vec<_> = left.chain(happened).collect();
         if is_changed && happened.is_empty() {
             self.quiet += 1;
             quiet = self.quiet;
         }
+        self.history.see_queue(lock, contenders.iter().filter(|one| one.waits()).count(), now);
         if known.is_some() {
             happened.into_iter().for_each(|(kind, contender)| self.note(lock, kind, contender, now));
         }
@@ -275,6 +274,9 @@ impl LockModel {
     fn note(&mut self, lock: &QueueName, kind: LockEventKind, contender: ContenderInfo, now: TimePoint) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
+        }
+        if let Some(what) = marked(kind, &contender) {
+            self.history.mark(lock, Some(&contender), &what, now);
         }
         let number = self.next;
         self.next += 1;
@@ -302,6 +304,21 @@ impl LockModel {
         // Most often there are none.
         let locks = (self.quiet > count).then_some(&self.locks);
         locks.into_iter().flatten().filter(move |(_, lock)| lock.quiet > count).map(|(name, _)| name)
+    }
+
+    /// Returns for how long a holder has waited, if that was seen.
+    pub(crate) fn waited(&self, one: &KnownContender) -> Option<Duration> {
+        Some(one.hold?.seen.saturating_duration_since(one.joined(self.first_look)?))
+    }
+
+    /// Returns what has happened to all locks, as far as it is kept.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns it, to be kept over a restart, or to be told of what is not seen in queues.
+    pub const fn history_mut(&mut self) -> &mut History {
+        &mut self.history
     }
 
     /// Returns the locks with contenders, by name.
@@ -389,32 +406,4 @@ fn known(
     let granted = KnownHold { seen: now.boot, not_before };
     let hold = holds.then(|| old.and_then(|old| old.hold).unwrap_or(granted));
     KnownContender { info, seen, hold, is_lost: false }
-}
-
-/// What has happened to a contender that is gone.
-const fn ending(one: &KnownContender) -> LockEventKind {
-    match (&one.info.frozen, one.is_lost) {
-        (Some(_), _) => LockEventKind::Thawed,
-        (None, true) => LockEventKind::Lost,
-        (None, false) => LockEventKind::Left,
-    }
-}
-
-/// What has happened to a contender between two states of it.
-fn events(old: Option<&KnownContender>, info: &ContenderInfo, holds: bool) -> impl Iterator<Item = LockEventKind> {
-    let is_new = old.is_none();
-    let held = old.is_some_and(|old| old.hold.is_some());
-    let is_asked = info.revocation.is_some() && old.is_none_or(|old| old.info.revocation != info.revocation);
-    let of_frozen = [(LockEventKind::Frozen, is_new)];
-    let of_others = [
-        (LockEventKind::Joined, is_new && !holds),
-        (LockEventKind::Granted, holds && !held),
-        (LockEventKind::Asked, is_asked),
-    ];
-    let (of_frozen, of_others) = match info.frozen {
-        Some(_) => (Some(of_frozen), None),
-        None => (None, Some(of_others)),
-    };
-    let happened = of_frozen.into_iter().flatten().chain(of_others.into_iter().flatten());
-    happened.filter_map(|(kind, is_so)| is_so.then_some(kind))
 }

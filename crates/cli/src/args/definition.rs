@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use lockkeeper_console::args::{BreakArgs, FreezeArgs, MonitorArgs, RevokeArgs, ThawArgs};
+use lockkeeper_console::args::{BreakArgs, FreezeArgs, HistoryArgs, MonitorArgs, RevokeArgs, ThawArgs};
 
 use super::run::ClaimArgs;
 use super::run::FenceArgs;
@@ -129,6 +129,8 @@ Exit codes: 0 none is known, 1 one is, 125 lockkeeper failed, or was built witho
     Deadlocks,
     /// Serve what is known of all locks, by HTTP
     Monitor(Box<MonitorArgs>),
+    /// Tell who held a lock and when, as a monitor remembers it
+    History(Box<HistoryArgs>),
     /// Watch the busiest locks on a terminal, and revoke, break, freeze and thaw them
     #[command(after_help = "\
 Examples:

@@ -43,6 +43,10 @@ fn dispatch(cli: Cli) -> Result<u8, CommandFailure> {
         Command::Monitor(args) => super::monitor::monitor(&global, *args),
         #[cfg(not(feature = "monitor"))]
         Command::Monitor(_) => Err(CommandFailure::without("monitor", "monitor")),
+        #[cfg(feature = "monitor")]
+        Command::History(args) => super::monitor::history(&global, &args),
+        #[cfg(not(feature = "monitor"))]
+        Command::History(_) => Err(CommandFailure::without("history", "monitor")),
         #[cfg(feature = "top")]
         Command::Top => super::top::top(&global),
         #[cfg(not(feature = "top"))]
@@ -81,6 +85,7 @@ fn refuse_json(command: &Command) -> Result<(), CommandFailure> {
         Command::Man => "man",
         _ => return Ok(()),
     };
-    let others = "ls, show, deadlocks, gc, check, revoke, break, freeze, thaw, capabilities, doctor and verify do";
+    let others =
+        "ls, show, deadlocks, history, gc, check, revoke, break, freeze, thaw, capabilities, doctor and verify do";
     Err(CommandFailure::ours(format!("`{name}` prints no JSON; {others}")))
 }

@@ -10,7 +10,7 @@
 //! | `restart` | when `run --restart` runs a command anew |
 //! | `fence` | `fence` |
 //! | `look` | `ls`, `show`: looking at the service |
-//! | `monitor` | `monitor`: what is known of all locks, by HTTP |
+//! | `monitor` | `monitor`: what is known of all locks, by HTTP; `history`, `deadlocks`, `gc` |
 //! | `top` | `top`: the busiest locks on a terminal |
 //! | `doctor` | `doctor`: examining the service |
 //! | `watch` | `show --watch` |

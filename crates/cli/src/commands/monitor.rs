@@ -1,14 +1,14 @@
-//! The commands that the feature `monitor` adds: `monitor`, `deadlocks` and `gc`.
+//! The commands that the feature `monitor` adds: `monitor`, `history`, `deadlocks` and `gc`.
 
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::follow::Scope;
 use lockkeeper::{Advice, Keeper, RemnantKind, Result, UNUSED_FOR};
-use lockkeeper_console::args::MonitorArgs;
-use lockkeeper_console::monitor::Monitor;
+use lockkeeper_console::args::{HistoryArgs, MonitorArgs};
+use lockkeeper_console::monitor::{HistoryForm, Monitor, ask_history};
 use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, DeadlockVerdict, Judged, ServiceSnapshot, find, look};
 
 use super::look::{looks, tries};
-use super::service::{answer, block_on_closing, open, open_by, talk};
+use super::service::{answer, block_on, block_on_closing, open, open_by, talk};
 use crate::config::{Global, ServiceSettings, monitor_settings};
 use crate::exit::{CommandFailure, DEADLOCKED};
 use crate::output::{self, Deadlocks, RemnantOutcome, Remnants, say};
@@ -25,6 +25,13 @@ pub(crate) fn monitor(global: &Global, args: MonitorArgs) -> Result<u8, CommandF
         let stopping = async { interruption.heard().await.name };
         monitor.serve(&keeper, settings, global.orders(), stopping).await
     })?
+}
+
+/// Asks a running monitor for what it remembers.
+pub(crate) fn history(global: &Global, args: &HistoryArgs) -> Result<u8, CommandFailure> {
+    let form = if global.json { HistoryForm::Lines } else { HistoryForm::Text };
+    output::print(&block_on(ask_history(args, form))??)?;
+    Ok(0)
 }
 
 pub(crate) fn deadlocks(global: &Global) -> std::result::Result<u8, CommandFailure> {

@@ -148,8 +148,8 @@ fn a_service_that_needs_no_setup_says_so() {
 #[test]
 fn completions_and_manual_know_every_command() {
     let place = Place::new();
-    let commands = "run hold fence ls show wait deadlocks monitor top gc check revoke break freeze thaw capabilities \
-                    doctor verify setup server completions man";
+    let commands = "run hold fence ls show wait deadlocks monitor history top gc check revoke break freeze thaw \
+                    capabilities doctor verify setup server completions man";
     let commands: Vec<_> = commands.split(' ').collect();
     let manual = place.run(&["man"]);
     assert_eq!((manual.code, &*manual.stderr), (Some(0), ""));

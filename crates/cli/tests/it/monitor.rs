@@ -40,6 +40,19 @@ impl Monitor {
         })
     }
 
+    /// Starts it where its first line is about something else.
+    pub(crate) fn start_telling(place: &Place, options: &[&str], words: &str) -> Self {
+        let itself = Running::start(&mut place.command(&[&["monitor", "--listen", "127.0.0.1:0"], options].concat()));
+        itself.until_said(words);
+        let line = itself.said();
+        let (_, address) = line.trim_end().rsplit_once(", at http://").unwrap_or_else(|| panic!("{line}"));
+        Self { address: address.to_owned(), itself }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.itself.kill();
+    }
+
     pub(crate) fn address(&self) -> &str {
         &self.address
     }

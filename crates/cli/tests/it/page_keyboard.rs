@@ -30,7 +30,8 @@ const FOCUSED: &str = "
     if (!control || control === document.body) return null;
     const style = getComputedStyle(control), box = control.getBoundingClientRect();
     const isSeen = box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= innerWidth + 1
-        && document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2).includes(control);
+        && document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2)
+            .some((hit) => control.contains(hit));
     return [controls.indexOf(control), isSeen, style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
         contrast(ground(control.parentElement), color(style.outlineColor)), control.outerHTML.slice(0, 200)]";
 

@@ -24,6 +24,8 @@ pub struct MonitorSettings {
     pub(crate) webhook: Option<Webhook>,
     /// The program that is run for each alert, and its arguments; empty if there is none.
     pub command: Vec<String>,
+    /// The directory that keeps the history over a restart, if there is one.
+    pub history: Option<PathBuf>,
 }
 
 /// From when on a lock is worth an alert, as far as that is given.
@@ -50,6 +52,7 @@ pub struct MonitorTable {
     webhook_format: Option<WebhookFormat>,
     webhook_ca: Option<PathBuf>,
     command: Option<Vec<String>>,
+    history: Option<PathBuf>,
     #[serde(default)]
     locks: Vec<LocksTable>,
 }
@@ -96,6 +99,7 @@ impl MonitorTable {
             of_locks: of_locks.collect::<Result<_, String>>()?,
             webhook,
             command,
+            history: self.history,
         })
     }
 }
@@ -142,6 +146,7 @@ mod tests {
     fn what_a_file_says_of_the_monitor_is_kept() {
         let text = "enabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'\n\
                     webhook = 'http://h:9093/api/v2/alerts'\ncommand = ['tell', 'ops']\n\
+                    history = '/var/lib/lockkeeper/history'\n\
                     [[locks]]\nnames = 'nightly-*'\nlong_hold_threshold = '8h'\n\
                     [[locks]]\nnames = '*'\ncontention_threshold = 5\nloss_threshold = 0";
         let table: MonitorTable = toml::from_str(text).unwrap();
@@ -160,6 +165,7 @@ mod tests {
             ],
             webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager, None).ok(),
             command: vec!["tell".to_owned(), "ops".to_owned()],
+            history: Some(PathBuf::from("/var/lib/lockkeeper/history")),
         };
         assert_eq!(table.check().as_ref(), Ok(&expected));
         #[cfg(any(feature = "monitor", feature = "top"))]

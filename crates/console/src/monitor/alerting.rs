@@ -298,4 +298,6 @@ pub(crate) struct View {
     /// The locks that have series with their names.
     pub(crate) lock_metrics: Vec<NamePattern>,
     pub(crate) orders: OrderCommands,
+    /// Whose clock the times of its history are of.
+    pub(crate) machine: String,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::extract::{FromRequestParts, Query, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
@@ -18,9 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::alerting::View;
 use super::metrics::{self, AlertCounts};
 use crate::output::marks::age_max;
-use crate::output::{
-    AnswerAge, Deadlocks, EventList, FiringAlerts, MonitoredLocks, MonitoredQueue, json_line, one_line,
-};
+use crate::output::{AnswerAge, Deadlocks, EventList, FiringAlerts, MonitoredLocks, json_line, one_line};
 
 /// How many locks or events one answer has, if its request does not say.
 const LISTED: usize = 1_000;
@@ -28,7 +26,7 @@ const LISTED: usize = 1_000;
 /// How many it has at most: some megabytes.
 const LISTED_MAX: usize = 10_000;
 
-type ViewState = State<Arc<View>>;
+pub(super) type ViewState = State<Arc<View>>;
 
 /// Returns what answers requests: paths for programs, beside those of pages.
 pub(crate) fn router(view: Arc<View>, pages: Router) -> Router {
@@ -36,7 +34,6 @@ pub(crate) fn router(view: Arc<View>, pages: Router) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/api/locks", get(locks))
-        .route("/api/locks/{*name}", get(lock))
         .route("/api/events", get(events))
         .route("/api/deadlocks", get(deadlocks))
         .route("/api/alerts", get(alerts))
@@ -94,16 +91,6 @@ async fn locks(State(view): ViewState, PlainQuery(asked): PlainQuery<ListQuery>)
     })
 }
 
-async fn lock(State(view): ViewState, Path(name): Path<String>) -> Response {
-    let name = match QueueName::new(&name) {
-        Ok(name) => name,
-        Err(error) => return plain(StatusCode::BAD_REQUEST, one_line(&error.to_string()) + "\n"),
-    };
-    shown(&view, |service, state, now| {
-        MonitoredQueue::new(service, state, now, name.as_str(), state.model.locks().get(&name))
-    })
-}
-
 async fn events(State(view): ViewState, PlainQuery(asked): PlainQuery<EventQuery>) -> Response {
     let EventQuery { from, lock, limit: asked } = asked;
     let is_asked_for = |name: &QueueName| lock.as_ref().is_none_or(|lock| lock == name.as_str());
@@ -136,7 +123,10 @@ async fn alerts(State(view): ViewState) -> Response {
 }
 
 /// Answers with a part of the present state.
-fn shown<Part: Serialize>(view: &View, part: impl FnOnce(String, &MonitorState, TimePoint) -> Part) -> Response {
+pub(super) fn shown<Part: Serialize>(
+    view: &View,
+    part: impl FnOnce(String, &MonitorState, TimePoint) -> Part,
+) -> Response {
     let (now, service) = (view.collector.now(), view.collector.service());
     json(StatusCode::OK, &view.collector.read(|state| part(service, state, now)))
 }

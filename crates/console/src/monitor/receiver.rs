@@ -3,11 +3,12 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::request::Builder;
 use hyper_util::rt::TokioIo;
 use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
 use lockkeeper_monitor::alerts::{Alert, AlertNews, Desk, is_of_service};
@@ -245,37 +246,59 @@ impl Poster {
 
     /// Posts a body, and returns the status of the answer.
     async fn answer(&self, body: &str, key: Option<String>) -> Result<u16, String> {
+        let mut request = Request::post(self.webhook.path.as_str()).header(CONTENT_TYPE, "application/json");
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
+        }
+        self.exchange(request, body, 0).await.map(|(status, _)| status)
+    }
+
+    /// Asks for a path behind the one of its URL, and returns the status and the body of the answer, of so many bytes
+    /// at most.
+    pub(super) async fn get(&self, path: &str, bytes_max: usize) -> Result<(u16, Bytes), String> {
+        let before = self.webhook.path.trim_end_matches('/');
+        self.exchange(Request::get(format!("{before}{path}")), "", bytes_max).await
+    }
+
+    async fn exchange(&self, request: Builder, body: &str, bytes_max: usize) -> Result<(u16, Bytes), String> {
         let Webhook { host, port, .. } = &self.webhook;
+        let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let request = request.header(HOST, shown).body(Full::<Bytes>::from(body.to_owned()));
+        let request = request.map_err(|error| error.to_string())?;
         let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| error.to_string())?;
         #[cfg(feature = "tls")]
         if let Some(connector) = &self.connector {
             let stream = connector.connect(host, stream).await.map_err(|error| error.to_string())?;
-            return exchanged(&self.webhook, stream, body, key).await;
+            return exchanged(stream, request, bytes_max).await;
         }
-        exchanged(&self.webhook, stream, body, key).await
+        exchanged(stream, request, bytes_max).await
     }
 }
 
-/// Posts a body over a connection, and returns the status of the answer.
-async fn exchanged<Stream>(webhook: &Webhook, stream: Stream, body: &str, key: Option<String>) -> Result<u16, String>
+/// Sends a request over a connection, and returns the status of the answer, and its body if it is to have bytes.
+async fn exchanged<Stream>(
+    stream: Stream,
+    request: Request<Full<Bytes>>,
+    bytes_max: usize,
+) -> Result<(u16, Bytes), String>
 where
     Stream: AsyncRead + AsyncWrite + Unpin,
 {
-    let Webhook { host, port, path, .. } = webhook;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    let host = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let mut request = Request::post(path.as_str()).header(HOST, host).header(CONTENT_TYPE, "application/json");
-    if let Some(key) = key {
-        request = request.header("Idempotency-Key", key);
-    }
-    let request = request.body(Full::<Bytes>::from(body.to_owned())).map_err(|error| error.to_string())?;
-    let answered = async { sender.send_request(request).await.map(|answer| answer.status().as_u16()) };
+    let answered = async {
+        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status().as_u16();
+        if bytes_max == 0 {
+            return Ok((status, Bytes::new()));
+        }
+        let body = Limited::new(answer.into_body(), bytes_max).collect().await.map_err(|error| error.to_string())?;
+        Ok((status, body.to_bytes()))
+    };
     tokio::pin!(answered);
-    let answer = tokio::select! {
+    tokio::select! {
         biased;
         answer = &mut answered => answer,
         // It may have carried the answer as the last thing.
         _ = connection => answered.await,
-    };
-    answer.map_err(|error| error.to_string())
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockkeeper::follow::Scope;
-use lockkeeper::{Keeper, NamePattern, QueueName};
+use lockkeeper::{Keeper, NamePattern, Owner, QueueName};
 use sd_notify::NotifyState;
 
 use super::alerting::Alerting;
@@ -13,6 +13,8 @@ use super::answers::router;
 use super::listener::MonitorListener;
 use super::operate::{Operating, PublicUrl, Token, routes as operating_routes};
 use super::page::{Pages, routes};
+use super::past;
+use super::recording::HistoryDirectory;
 use crate::args::MonitorArgs;
 use crate::config::{Listen, MonitorSettings};
 use crate::exit::CommandFailure;
@@ -26,6 +28,7 @@ pub struct Monitor {
     scope: Scope,
     lock_metrics: Vec<NamePattern>,
     state: Option<PathBuf>,
+    history: Option<PathBuf>,
     public: Option<PublicUrl>,
     token: Option<Token>,
 }
@@ -33,7 +36,7 @@ pub struct Monitor {
 impl Monitor {
     /// Checks the options.
     pub fn new(args: MonitorArgs) -> Result<Self, CommandFailure> {
-        let MonitorArgs { listen, also, lock_metrics, state, operate, operate_token_file, public_url } = args;
+        let MonitorArgs { listen, also, lock_metrics, state, history, operate, operate_token_file, public_url } = args;
         let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
         let pattern = |text: &String| {
             NamePattern::new(text).map_err(|what| CommandFailure::ours(format!("--lock-metrics: {what}")))
@@ -43,7 +46,7 @@ impl Monitor {
         let public = public.map_err(|what| CommandFailure::ours(format!("--public-url: {what}")))?;
         let token = operate.then(|| Token::load(operate_token_file.as_deref(), |name| std::env::var_os(name)));
         let token = token.transpose()?;
-        Ok(Self { listen, scope, lock_metrics, state, public, token })
+        Ok(Self { listen, scope, lock_metrics, state, history, public, token })
     }
 
     /// Serves until `stopping` returns the name of the signal that ends it. A service that cannot be reached is no
@@ -55,22 +58,27 @@ impl Monitor {
         orders: OrderCommands,
         stopping: impl Future<Output = &'static str>,
     ) -> Result<u8, CommandFailure> {
-        let Self { listen, scope, lock_metrics, state, public, token } = self;
+        let Self { listen, scope, lock_metrics, state, history, public, token } = self;
         let service = keeper.service();
         let listener = MonitorListener::bind(&listen, public.clone())?;
         if token.is_some() {
             listener.require_secrecy()?;
         }
         let collector = Arc::new(settings.collector(keeper, scope));
+        let machine = format!("monitor on {}", Owner::this_process().host);
+        let recording = history
+            .or_else(|| settings.history.clone())
+            .map(|path| HistoryDirectory::open(&path, &collector, &machine).map(Arc::new));
+        let recording = recording.transpose()?;
         let alerting = Arc::new(Alerting::new(keeper, Arc::clone(&collector), settings, state.as_deref())?);
         let operating = token.map(|token| {
             let (keeper, collector) = (keeper.clone(), Arc::clone(&collector));
             Arc::new(Operating::new(keeper, collector, token, public, listener.port()))
         });
         let orders = orders.on_page(operating.is_some());
-        let view = Arc::new(View { collector, alerting, lock_metrics, orders });
+        let view = Arc::new(View { collector, alerting, lock_metrics, orders, machine });
         let pages = Arc::new(Pages::new(Arc::clone(&view), epoch()?, operating.clone()));
-        let mut paths = routes(Arc::clone(&pages));
+        let mut paths = routes(Arc::clone(&pages)).merge(past::routes(Arc::clone(&view)));
         if let Some(operating) = &operating {
             paths = paths.merge(operating_routes(Arc::clone(&view), Arc::clone(operating)));
         }
@@ -90,14 +98,25 @@ impl Monitor {
             }
             never = listener.serve(router) => match never {},
             () = view.collector.run() => Ok(0),
+            () = record(recording.as_ref(), &view) => Ok(0),
             () = view.alerting.run() => Ok(0),
             () = pages.run() => Ok(0),
         };
+        if let Some(recording) = &recording {
+            recording.finish(&view.collector);
+        }
         // What they own would outlive the keeper, which is closed next.
         if let Some(operating) = operating {
             operating.stop().await;
         }
         ended
+    }
+}
+
+async fn record(recording: Option<&Arc<HistoryDirectory>>, view: &View) {
+    match recording {
+        Some(recording) => recording.run(&view.collector).await,
+        None => std::future::pending().await,
     }
 }
 

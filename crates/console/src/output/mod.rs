@@ -9,6 +9,7 @@
 //! | `who` | one contender of it, and what an order did to it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
+//! | `past` | who held what, as a monitor remembers it |
 //! | `marks` | which locks something is wrong with, and the words that mark them |
 //! | `text` | tables, durations and JSON; to stdout and stderr |
 
@@ -21,6 +22,8 @@ mod locks;
 pub(crate) mod marks;
 #[cfg(feature = "monitor")]
 mod monitored;
+#[cfg(feature = "monitor")]
+mod past;
 mod text;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod way_out;
@@ -44,6 +47,8 @@ pub(crate) use marks::tag;
 pub(crate) use marks::{LockMark, LockMarks};
 #[cfg(feature = "monitor")]
 pub(crate) use monitored::{AnswerAge, EventList, MonitoredLocks, MonitoredQueue};
+#[cfg(feature = "monitor")]
+pub(crate) use past::{PastAnswer, may_miss, past_name};
 #[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
 pub use text::{brief, json_line, one_line, print, print_json, say, table, write};

@@ -6,6 +6,7 @@
 //! | `screen` | the terminal's modes, which come back however `top` ends |
 //! | `input` | from what a terminal sends to keys |
 //! | `sight` | what is known of the locks, as what is to be shown |
+//! | `past` | what was of a lock
 //! | `contender` | one contender of it |
 //! | `problems` | what is wrong, the worst first |
 //! | `query` | which locks are listed, in which order, and which is chosen |
@@ -20,6 +21,7 @@ mod contender;
 mod draw;
 mod input;
 mod live;
+mod past;
 mod problems;
 mod query;
 mod question;

@@ -7,6 +7,7 @@ use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{CollectionMode, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use super::contender::{self, ContenderLine, held_for};
+use super::past::past_lines;
 use super::problems::{Problem, problems};
 use super::query::{Query, QueryMatches};
 use crate::output::marks::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
@@ -28,6 +29,8 @@ pub(super) struct ScreenData {
     pub(super) queue: Vec<ContenderLine>,
     /// How many contenders it has beyond these.
     pub(super) queue_more: usize,
+    /// What was of its lock.
+    pub(super) past: Vec<String>,
     /// The line of its lock.
     pub(super) lock: Option<LockLine>,
     /// The line of the lock that is chosen in the list, which may have no room among the rows.
@@ -89,6 +92,7 @@ impl ScreenData {
             rows: locks.into_iter().map(|(name, lock)| row(name, lock)).collect(),
             total,
             queue: shown.map(|(position, one)| ContenderLine::new(position, one, now)).collect(),
+            past: lock.map(|name| past_lines(state, name, now)).unwrap_or_default(),
             queue_more: contenders.len().saturating_sub(CONTENDERS_MAX),
             lock: known.map(|(name, lock)| row(name, lock)),
             chosen: chosen.map(|(name, lock)| row(name, lock)),

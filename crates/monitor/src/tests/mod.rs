@@ -18,5 +18,5 @@ mod plain;
 pub(crate) mod planted;
 mod quiet;
 mod random_worlds;
-mod scene;
+pub(crate) mod scene;
 mod senders;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, Revocation};
 
 use super::scene::{self, moment as at, name as lock};
-use crate::model::{EVENTS_MAX, LockEventKind, LockModel};
+use crate::events::LockEventKind;
+use crate::model::{EVENTS_MAX, LockModel};
 
 /// A contender that joined at this second.
 fn contender(id: &str, mode: Mode, joined: u64) -> ContenderInfo {

@@ -12,16 +12,16 @@ use crate::model::TimePoint;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// So many milliseconds after the machine was started.
-pub(super) const fn at(millis: u64) -> BootInstant {
+pub(crate) const fn at(millis: u64) -> BootInstant {
     BootInstant::from_nanos(millis * 1_000_000)
 }
 
 /// So many seconds after it, and a million more since 1970.
-pub(super) fn moment(seconds: u64) -> TimePoint {
+pub(crate) fn moment(seconds: u64) -> TimePoint {
     TimePoint { boot: at(seconds * 1_000), unix: Duration::from_secs(1_000_000 + seconds) }
 }
 
-pub(super) fn name(lock: &str) -> QueueName {
+pub(crate) fn name(lock: &str) -> QueueName {
     QueueName::new(lock).unwrap()
 }
 

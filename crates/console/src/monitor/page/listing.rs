@@ -52,13 +52,14 @@ const KINDS: [(&str, &str); 5] = [
     ("barrier", "Barrier"),
 ];
 
-const COLUMNS: [(Option<LockOrder>, &str, bool); 6] = [
+const COLUMNS: [(Option<LockOrder>, &str, bool); 7] = [
     (Some(LockOrder::Name), "Name", false),
     (None, "Kind", false),
     (None, "Held by", false),
     (Some(LockOrder::Held), "Held", true),
     (Some(LockOrder::Waiting), "Waiting", true),
     (Some(LockOrder::Oldest), "Oldest wait", true),
+    (None, "95 % of waits", true),
 ];
 
 impl LockOrder {
@@ -136,6 +137,7 @@ impl ListFilter {
         let mut heads = String::new();
         for (order, shown, is_number) in COLUMNS {
             let class = match (is_number, order) {
+                (true, None) => " class=\"num plain\"",
                 (true, _) => " class=\"num\"",
                 (_, None) => " class=\"plain\"",
                 _ => "",
@@ -224,7 +226,7 @@ pub(super) fn overview(
     let marks = LockMarks::new(state, firing);
     let problems = Problems::new(state, firing, orders, now);
     let listed = asked.choose(&state.model, now, |name| marks.has(name));
-    let rows: String = listed.locks.iter().map(|(name, lock)| row(name, Some(lock), &marks, now)).collect();
+    let rows: String = listed.locks.iter().map(|(name, _)| row(name, &state.model, &marks, now)).collect();
     format!(
         "<h1>Locks</h1>{}{}<section aria-labelledby=\"hl\"><h2 id=\"hl\">All locks</h2>{}\
          <div class=\"card\"><table class=\"sorted\" role=\"table\">\

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use lockkeeper::QueueName;
+use lockkeeper::clock::BootInstant;
 use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{LockModel, MonitorState, TimePoint};
 use parking_lot::Mutex;
@@ -21,6 +22,7 @@ use super::frame::differ_in_ages_alone;
 use super::frame::freshness;
 use super::frame::numbers;
 use super::lock::changing;
+use super::past::{HistorySpan, past};
 use super::problems::Problems;
 use super::row::row;
 use crate::monitor::alerting::View;
@@ -31,6 +33,9 @@ const PERIOD: Duration = Duration::from_millis(250);
 
 /// How often they are told if nothing changes: freshness ages by itself.
 const CALM_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often what was is drawn anew: the timeline of a busy lock is the greatest part of its page.
+const PAST_PERIOD: Duration = Duration::from_secs(2);
 
 /// How many tellings a page may be behind; one that is further behind loads anew.
 const BEHIND_MAX: usize = 16;
@@ -55,14 +60,20 @@ struct PageProgress {
     sight: PageFacts,
     /// The parts of the list as all pages were told them; empty if one of them may have been told otherwise.
     parts: BTreeMap<&'static str, String>,
-    watched: BTreeMap<QueueName, WatchedPages>,
+    watched: BTreeMap<LockPage, WatchedPages>,
 }
+
+/// A lock, and how far back its page looks.
+pub(super) type LockPage = (QueueName, HistorySpan);
 
 #[derive(Debug, Default)]
 struct WatchedPages {
     pages: usize,
     /// What changes of it, as all these pages were told it; empty if one of them may have been told otherwise.
     shown: String,
+    /// The same of its past, and when it was drawn last.
+    past: String,
+    drawn: Option<BootInstant>,
 }
 
 /// Up to which change something is known.
@@ -87,7 +98,7 @@ pub(super) struct PageEvents {
     /// For the list of all locks; `None` if too much has changed to tell it.
     pub(super) list: Option<Bytes>,
     /// For the pages of locks of which something has changed.
-    pub(super) locks: BTreeMap<QueueName, Bytes>,
+    pub(super) locks: BTreeMap<LockPage, Bytes>,
     /// For the pages of all others.
     pub(super) head: Bytes,
     /// All pages have to load anew.
@@ -169,11 +180,16 @@ impl LivePages {
                 list.event(&position)
             });
             // What is said of a lock may come from others.
-            let watched = told.watched.iter_mut().filter(|_| !changed.is_empty());
-            let locks = watched.filter_map(|(name, watched)| {
-                let shown = changing_of(state, name, view, now);
-                let is_news = is_news(&mut watched.shown, &shown);
-                is_news.then(|| (name.clone(), of_lock(state, shown, now).event(&position)))
+            let locks = told.watched.iter_mut().filter_map(|(page, watched)| {
+                let (mut news, (name, span)) = (head(state, now), page);
+                if !changed.is_empty() {
+                    news.insert("lock", &mut watched.shown, changing_of(state, name, view, now));
+                }
+                if watched.drawn.is_none_or(|drawn| now.boot.saturating_duration_since(drawn) >= PAST_PERIOD) {
+                    watched.drawn = Some(now.boot);
+                    news.insert("past", &mut watched.past, past(state, name, *span, now));
+                }
+                (news.parts.len() > 1).then(|| (page.clone(), news.event(&position)))
             });
             let locks = locks.collect();
             let is_anew = sight.has_seen != told.sight.has_seen;
@@ -188,7 +204,7 @@ impl LivePages {
         &self,
         view: &View,
         position: &str,
-        lock: Option<&QueueName>,
+        page: Option<&LockPage>,
     ) -> (Option<Arc<PageEvents>>, broadcast::Receiver<Arc<PageEvents>>) {
         let mut told = self.told.lock();
         let (now, firing) = (view.collector.now(), view.alerting.firing());
@@ -209,20 +225,25 @@ impl LivePages {
             let position = self.named(told.next, &told.sight);
             let problems = Problems::new(state, &firing, &view.orders, now);
             let list = Some(list(state, &problems, &changed, &sight.marks, now).event(&position));
-            let news_of = |name: &QueueName| of_lock(state, changing_of(state, name, view, now), now).event(&position);
-            let locks = lock.map(|name| (name.clone(), news_of(name))).into_iter().collect();
+            let news_of = |(name, span): &LockPage| {
+                let mut news = head(state, now);
+                news.parts.insert("lock", changing_of(state, name, view, now));
+                news.parts.insert("past", past(state, name, *span, now));
+                news.event(&position)
+            };
+            let locks = page.map(|page| (page.clone(), news_of(page))).into_iter().collect();
             Some(Arc::new(PageEvents { list, locks, head: head(state, now).event(&position), is_anew: false }))
         });
-        if let Some(lock) = lock {
-            let watched = told.watched.entry(lock.clone()).or_default();
-            (watched.pages, watched.shown) = (watched.pages + 1, String::new());
+        if let Some(page) = page {
+            let watched = told.watched.entry(page.clone()).or_default();
+            *watched = WatchedPages { pages: watched.pages + 1, ..WatchedPages::default() };
         }
         self.is_watched.notify_one();
         (telling, receiver)
     }
 
     /// Takes back that a page shows a lock.
-    pub(super) fn close(&self, lock: &QueueName) {
+    pub(super) fn close(&self, lock: &LockPage) {
         let mut told = self.told.lock();
         if let Some(watched) = told.watched.get_mut(lock) {
             watched.pages -= 1;
@@ -257,6 +278,13 @@ fn receiver_is_first(sender: &broadcast::Sender<Arc<PageEvents>>) -> bool {
 }
 
 impl PageNews {
+    /// Adds a part, if it says another thing than the one that was told last.
+    fn insert(&mut self, part: &'static str, told: &mut String, html: String) {
+        if is_news(told, &html) {
+            self.parts.insert(part, html);
+        }
+    }
+
     /// Returns them as an event, after which a page knows everything up to a position.
     fn event(&self, position: &str) -> Bytes {
         let parts: String = self.parts.values().map(String::as_str).collect();
@@ -293,19 +321,13 @@ fn list(
     let mut news = head(state, now);
     news.parts.insert("sum", numbers(state, problems.count(), now));
     news.parts.insert("problems", problems.section());
-    news.rows = changed.iter().map(|name| row(name, state.model.locks().get(name), marks, now)).collect();
+    news.rows = changed.iter().map(|name| row(name, &state.model, marks, now)).collect();
     news
 }
 
 /// What changes on the page of a lock.
 fn changing_of(state: &MonitorState, name: &QueueName, view: &View, now: TimePoint) -> String {
     format!("<div id=\"lock\">{}</div>", changing(state, name, &view.orders, now))
-}
-
-fn of_lock(state: &MonitorState, shown: String, now: TimePoint) -> PageNews {
-    let mut news = head(state, now);
-    news.parts.insert("lock", shown);
-    news
 }
 
 /// Returns the event that tells news in JSON, which has no line breaks; a page knows everything up to a position then.

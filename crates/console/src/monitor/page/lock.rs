@@ -1,30 +1,34 @@
-//! One lock: who holds it and who waits, in order, as a table and as a picture; and what has happened to it.
+//! One lock: who holds it and who waits, in order, as a table and as a picture. What was is in `past`.
 
 use std::fmt::Write as _;
 
 use lockkeeper::{ContenderInfo, QueueName};
-use lockkeeper_monitor::{KnownContender, KnownLock, MonitorState, SeenEvent, TimePoint, WaitPicture};
+use lockkeeper_monitor::{KnownContender, KnownLock, MonitorState, TimePoint, WaitPicture};
 
 use super::frame::{Escaped, QueryValue, aged, remaining, thousands};
+use super::past::{HistorySpan, past};
 use super::picture::drawn;
 use super::problems::of_one;
 use super::row::{Other, held_for, named, others};
 use super::row::{holding, used_as, waiting};
 use crate::monitor::operate::{freezing, of_contender};
-use crate::output::marks::{freezer, held, hour, kind_of};
-use crate::output::{OrderCommands, date};
+use crate::output::OrderCommands;
+use crate::output::marks::{freezer, held, kind_of};
 
 /// How many contenders are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 200;
 
-/// How many events are shown, the newest ones.
-const EVENTS_SHOWN_MAX: usize = 100;
-
 /// Returns the main part of a lock's page; one without contenders is free.
-pub(super) fn lock(state: &MonitorState, name: &QueueName, orders: &OrderCommands, now: TimePoint) -> String {
+pub(super) fn lock(
+    state: &MonitorState,
+    name: &QueueName,
+    span: HistorySpan,
+    orders: &OrderCommands,
+    now: TimePoint,
+) -> String {
     let mut main = format!("<h1>{}</h1><div id=\"lock\">", Escaped(name.as_str()));
     main += &changing(state, name, orders, now);
-    main + "</div>"
+    main + "</div>" + &past(state, name, span, now)
 }
 
 /// Returns the part of it that changes.
@@ -35,7 +39,7 @@ pub(super) fn changing(state: &MonitorState, name: &QueueName, orders: &OrderCom
         if orders.are_on_page() {
             text += &freezing(name);
         }
-        return text + &history(state, name);
+        return text;
     };
     text += &numbers(lock, now);
     let _ = write!(
@@ -53,7 +57,7 @@ pub(super) fn changing(state: &MonitorState, name: &QueueName, orders: &OrderCom
         deadlocks
     };
     let _ = write!(text, "<section><h2>Who waits for whom</h2>{drawing}</section>");
-    text + &history(state, name)
+    text
 }
 
 fn numbers(lock: &KnownLock, now: TimePoint) -> String {
@@ -143,29 +147,4 @@ fn asked(info: &ContenderInfo) -> Option<String> {
 fn left(one: &KnownContender, now: TimePoint) -> Option<String> {
     let until = one.info.caller.until_unix.filter(|_| one.hold.is_none())?;
     Some(format!("gives up in {}", remaining(until, now.unix)))
-}
-
-fn history(state: &MonitorState, name: &QueueName) -> String {
-    let of_lock = state.model.events_from(0).rev().filter(|event| event.lock == *name);
-    let rows: String = of_lock.take(EVENTS_SHOWN_MAX).map(event).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "<section id=\"history\"><h2>What happened</h2><div class=\"card\"><table>\
-         <caption class=\"vh\">The last events, the newest first</caption><thead><tr>\
-         <th scope=\"col\">Time (UTC)</th><th scope=\"col\">Event</th></tr></thead>\
-         <tbody>{rows}</tbody></table></div></section>"
-    )
-}
-
-fn event(event: &SeenEvent) -> String {
-    let (who, rest) = named(&event.contender);
-    format!(
-        "<tr><td><time datetime=\"{}\">{}</time></td><td class=\"wide\">{} <b>{}</b></td></tr>",
-        date(event.at_unix),
-        hour(event.at_unix),
-        Escaped(&format!("{who} {rest}")),
-        event.kind.as_str()
-    )
 }

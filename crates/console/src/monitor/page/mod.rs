@@ -6,6 +6,7 @@
 //! | `frame` | what all pages have around them, any text in HTML, and the rules that a browser is told |
 //! | `listing`, `lock` | the list of all locks; one lock |
 //! | `problems`, `row` | the parts of the list; a contender |
+//! | `past`, `timeline` | what was of a lock; the same as SVG |
 //! | `picture` | who waits for whom, as SVG |
 //! | `live` | what open pages are told, rendered once for all |
 //! | `page.css`, `page.js` | the only files that a browser loads beside the pages |
@@ -17,10 +18,12 @@ mod listing;
 mod live;
 mod lock;
 mod pages;
+mod past;
 mod picture;
 mod problems;
 mod routes;
 mod row;
+mod timeline;
 
 pub(super) use frame::{Escaped, Frame, QueryValue, answer, freshness};
 pub(crate) use pages::Pages;

@@ -41,7 +41,8 @@
   // Makes an element what it is in fresh HTML. One that leads elsewhere is another one: who has begun to press it must
   // not follow it. An age that counts from the same moment is counted here.
   const alter = (node, fresh) => {
-    if (node.isEqualNode(fresh)) return;
+    // What is said of a bar is said here.
+    if (node.isEqualNode(fresh) || node.id === "whose") return;
     if (node.nodeName !== fresh.nodeName || node.getAttribute?.("href") !== fresh.getAttribute?.("href")) {
       node.replaceWith(fresh);
       return;
@@ -51,7 +52,9 @@
       return;
     }
     if (fresh.dataset.at && node.dataset.at === fresh.dataset.at) return;
-    for (const { name } of [...node.attributes]) if (!fresh.hasAttribute(name)) node.removeAttribute(name);
+    // What a reader has opened stays open.
+    const isOurs = (name) => name !== "open" && !fresh.hasAttribute(name);
+    for (const { name } of [...node.attributes]) if (isOurs(name)) node.removeAttribute(name);
     for (const { name, value } of fresh.attributes) {
       if (node.getAttribute(name) !== value) node.setAttribute(name, value);
     }
@@ -105,6 +108,15 @@
       more.hidden = false;
     }
   };
+
+  // Says what the bar is that is pointed to or has the focus.
+  const tell = ({ target }) => {
+    const bar = target.closest?.(".line a");
+    const whose = place("whose");
+    if (bar && whose) whose.textContent = bar.getAttribute("aria-label");
+  };
+  document.addEventListener("pointerover", tell);
+  document.addEventListener("focusin", tell);
 
   if (!body.dataset.live) return;
   const url = new URL(body.dataset.live, document.baseURI);

@@ -10,12 +10,11 @@ use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::unfold;
-use lockkeeper::QueueName;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use super::live::{LivePages, PageEvents};
+use super::live::{LivePages, LockPage, PageEvents};
 use crate::monitor::alerting::View;
 use crate::monitor::operate::{Operating, Peer, door, told_of};
 
@@ -32,7 +31,7 @@ const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 struct PageStream {
     pages: Arc<Pages>,
     /// The lock that it shows; the list of all if it is none.
-    lock: Option<QueueName>,
+    lock: Option<LockPage>,
     /// What it is told first; within, `None` if it has to load anew.
     first: Option<Option<Arc<PageEvents>>>,
     receiver: Receiver<Arc<PageEvents>>,
@@ -47,7 +46,7 @@ impl Drop for PageStream {
 }
 
 /// Answers with what a page is to know that knows everything up to a position.
-pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<QueueName>) -> Response {
+pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<LockPage>) -> Response {
     let (first, receiver) = pages.live.open(&pages.view, position, lock.as_ref());
     let page = PageStream { pages, lock, first: Some(first), receiver };
     let events = unfold(page, async |mut page| {

@@ -17,6 +17,7 @@ use super::listing::overview;
 use super::lock;
 use super::pages::Pages;
 use super::pages::stream;
+use super::past::HistorySpan;
 use crate::monitor::answers::PlainQuery;
 use crate::monitor::operate::Peer;
 
@@ -36,6 +37,8 @@ pub(crate) fn routes(pages: Arc<Pages>) -> Router {
 #[derive(Debug, Deserialize)]
 struct LockQuery {
     name: String,
+    #[serde(default)]
+    span: HistorySpan,
     /// Which outcome of an order is to be told with it.
     told: Option<u64>,
 }
@@ -45,6 +48,8 @@ struct LockQuery {
 struct StreamQuery {
     from: String,
     name: Option<String>,
+    #[serde(default)]
+    span: HistorySpan,
 }
 
 async fn list(
@@ -67,7 +72,7 @@ async fn one(
     State(pages): PagesState,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    PlainQuery(LockQuery { name, told }): PlainQuery<LockQuery>,
+    PlainQuery(LockQuery { name, span, told }): PlainQuery<LockQuery>,
 ) -> Response {
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (lock, firing) = (QueueName::new(&name), pages.view.alerting.firing());
@@ -78,8 +83,9 @@ async fn one(
         match &lock {
             Ok(lock) => {
                 let position = pages.live.position(state, &firing);
-                let live = Some(format!("live?from={position}&name={}", QueryValue(&name)));
-                (StatusCode::OK, frame(live).around(&(told + &lock::lock(state, lock, &pages.view.orders, now))))
+                let live = Some(format!("live?from={position}&name={}&span={}", QueryValue(&name), span.as_str()));
+                let main = told + &lock::lock(state, lock, span, &pages.view.orders, now);
+                (StatusCode::OK, frame(live).around(&main))
             }
             Err(error) => {
                 let main = format!("<h1>No lock has this name</h1><p>{}</p>", Escaped(&error.to_string()));
@@ -91,9 +97,9 @@ async fn one(
 }
 
 async fn live(State(pages): PagesState, headers: HeaderMap, PlainQuery(asked): PlainQuery<StreamQuery>) -> Response {
-    let StreamQuery { from, name } = asked;
+    let StreamQuery { from, name, span } = asked;
     let lock = match name.map(|name| QueueName::new(&name)).transpose() {
-        Ok(lock) => lock,
+        Ok(lock) => lock.map(|lock| (lock, span)),
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
     // A browser that connects again says what it was told last.

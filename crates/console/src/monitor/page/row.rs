@@ -9,33 +9,37 @@ use lockkeeper::{ContenderInfo, QueueName};
 use lockkeeper_monitor::{KnownContender, KnownLock, LockModel, TimePoint};
 
 use super::frame::{Escaped, QueryValue, aged, row_id, thousands};
+use super::timeline::held;
 use crate::output::marks::{NAMED_MAX, freezer, longest_hold, oldest_wait, shown_kind};
 use crate::output::{LockMark, LockMarks};
 
-/// As many waiters have the longest bar; the bar of half as many is four fifths of it.
-const BAR_WAITERS: f64 = 1_000.0;
-
-const BAR_WIDTH: f64 = 64.0;
+/// Over how long waits are judged.
+const WAITS_OVER: Duration = Duration::from_secs(3_600);
 
 /// What the columns behind the name are, for the style sheet: on a narrow page each says what it is.
-const COLUMNS: [&str; 5] = [
+const COLUMNS: [&str; 6] = [
     "class=\"kind\"",
     "class=\"wide\"",
     "class=\"num\" data-l=\"held\"",
     "class=\"num\" data-l=\"waiting\"",
     "class=\"num\" data-l=\"oldest wait\"",
+    "class=\"num\" data-l=\"95 % of waits\"",
 ];
 
-pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &LockMarks, now: TimePoint) -> String {
+pub(super) fn row(lock_name: &QueueName, model: &LockModel, marks: &LockMarks, now: TimePoint) -> String {
+    let lock = model.locks().get(lock_name);
     let (id, link, shown) = (row_id(lock_name), QueryValue(lock_name.as_str()), Escaped(lock_name.as_str()));
     let mark = lock.map_or(LockMark::None, |lock| marks.of(lock_name, lock));
     let hit = if mark == LockMark::Deadlock { " class=\"hit\"" } else { "" };
     let mut name = format!("<a class=\"name\" href=\"lock?name={link}\">{shown}</a>");
-    let cells = match lock {
-        None => ["", "<span class=\"sub\">free</span>", "–", "0", "–"].map(str::to_owned),
+    let cells: Vec<String> = match lock {
+        None => {
+            let waits = [waiters(lock_name, 0, model, now), "–".to_owned(), wait_p95(lock_name, model, now)];
+            ["", "<span class=\"sub\">free</span>", "–"].map(str::to_owned).into_iter().chain(waits).collect()
+        }
         Some(lock) => {
             name += &tagged(mark);
-            cells(lock, now)
+            cells(lock_name, lock, model, now)
         }
     };
     let mut row = format!("<tr id=\"{id}\" role=\"row\"{hit}><td role=\"cell\">{name}</td>");
@@ -45,10 +49,12 @@ pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &LockM
     row + "</tr>"
 }
 
-/// What stands behind the name of a lock: its kind, its holders, how long it is held, how many wait, for how long.
-fn cells(lock: &KnownLock, now: TimePoint) -> [String; 5] {
+/// What stands behind the name of a lock: its kind, its holders, how long it is held, how many wait, for how long, and
+/// for how long others did.
+fn cells(name: &QueueName, lock: &KnownLock, model: &LockModel, now: TimePoint) -> Vec<String> {
     let kind = format!("<span class=\"tag n\">{}</span>", used_as(lock));
-    [kind, holders(lock), holding(lock, now), bar(lock.waiters().count()), waiting(lock, now)]
+    let waiters = waiters(name, lock.waiters().count(), model, now);
+    vec![kind, holders(lock), holding(lock, now), waiters, waiting(lock, now), wait_p95(name, model, now)]
 }
 
 pub(super) fn used_as(lock: &KnownLock) -> String {
@@ -97,19 +103,36 @@ fn holders(lock: &KnownLock) -> String {
     }
 }
 
-/// How many wait, as a number and as a bar: long queues are told apart too, so its length is a logarithm.
-fn bar(waiters: usize) -> String {
-    let shown = thousands(waiters);
-    if waiters == 0 {
-        return shown;
+/// How many wait, as a number, and in each minute of the last hour as a line.
+fn waiters(name: &QueueName, waiting: usize, model: &LockModel, now: TimePoint) -> String {
+    let shown = thousands(waiting);
+    model
+        .history()
+        .peaks(name.as_str(), now.unix)
+        .map_or_else(|| shown.clone(), |peaks| format!("<span class=\"q\">{}{shown}</span>", sparkline(&peaks)))
+}
+
+fn sparkline(peaks: &[u16]) -> String {
+    let most = peaks.iter().copied().max().unwrap_or(0);
+    let mut path = String::from("M0 14");
+    let mut before = None;
+    for (minute, &count) in peaks.iter().enumerate() {
+        if before != Some(count) {
+            let _ = write!(path, "H{minute}V{:.0}", 14.0 - 13.0 * f64::from(count) / f64::from(most.max(1)));
+        }
+        before = Some(count);
     }
-    let count = f64::from(u32::try_from(waiters).unwrap_or(u32::MAX));
-    let width = (BAR_WIDTH * (1.0 + count).ln() / (1.0 + BAR_WAITERS).ln()).clamp(3.0, BAR_WIDTH);
     format!(
-        "<span class=\"q\"><svg aria-hidden=\"true\" viewBox=\"0 0 64 9\"><rect x=\"{:.0}\" width=\"{width:.0}\" \
-         height=\"9\" rx=\"2\"/></svg>{shown}</span>",
-        BAR_WIDTH - width
+        "<svg role=\"img\" aria-label=\"{} at most in the last hour\" viewBox=\"0 0 60 14\">\
+         <path d=\"{path}H60V14Z\"/></svg>",
+        thousands(usize::from(most))
     )
+}
+
+/// The 95th percentile of the last waits of an hour.
+fn wait_p95(name: &QueueName, model: &LockModel, now: TimePoint) -> String {
+    let p95 = model.history().wait_p95(name.as_str(), now.unix.saturating_sub(WAITS_OVER));
+    p95.map_or_else(|| "–".to_owned(), held)
 }
 
 /// How many other locks of one flow are named.

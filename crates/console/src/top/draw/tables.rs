@@ -20,7 +20,7 @@ const SINCE_COLUMNS: u16 = 8;
 /// A window narrower than this has no room for the mode, the kind and the oldest wait.
 const NARROW: u16 = 66;
 
-/// Draws the queue, and below it the chosen contender.
+/// Draws the queue, below it what was where there is room, and the chosen contender.
 pub(super) fn queue(pen: &mut Pen<'_>, area: Rect, details: Rect, app: &App) {
     let queue = &app.sight.queue;
     let tokens: Vec<String> = queue.iter().map(token).collect();
@@ -40,6 +40,10 @@ pub(super) fn queue(pen: &mut Pen<'_>, area: Rect, details: Rect, app: &App) {
         };
         let texts = [&position, one.state.as_str(), one.mode, &one.since, token, &one.who];
         queue_line(pen, area, at, background, texts, [PLAIN, state, PLAIN, PLAIN, PLAIN, PLAIN], token_columns);
+    }
+    let below = queue.len().saturating_sub(app.queue.offset()).max(1) + 2;
+    for (at, line) in (below..=app.lines).zip(&app.sight.past) {
+        pen.line(area, u16::try_from(at).unwrap_or(u16::MAX), line, DIM);
     }
     if details.height > 0 {
         draw_details(pen, details, app);

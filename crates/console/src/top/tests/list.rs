@@ -88,6 +88,8 @@ fn a_queue_is_in_order_with_what_is_known_of_the_chosen_contender() {
         "   1 holds   mutex        1m15s 42    web-1 pid 4001 backup.sh",
         "   2 waits   mutex        1m15s -     web-2 pid 4002 backup.sh",
         "   3 waits   mutex        1m15s -     web-3 pid 4003 backup.sh",
+        "",
+        "waiting in the last hour ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█ 2 at most",
     ];
     let foot = [
         "3. web-3 pid 4003 backup.sh",
