@@ -22,6 +22,9 @@ impl std::error::Error for Gone {}
 /// etcd's message for a full database, in all versions.
 const NO_SPACE: &str = "database space exceeded";
 
+/// etcd's message for a request that it does not begin, since it is far behind; 3.4 has no code for it.
+const TOO_MANY: &str = "too many requests";
+
 /// etcd's message for a request without a user.
 const NO_USER: &str = "user name is empty";
 
@@ -86,6 +89,7 @@ fn of_answer(code: Code, message: &str) -> Failure {
         Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),
         Code::NotFound if message.contains("lease not found") => (FailureKind::SessionGone, Effect::None),
         Code::ResourceExhausted => (FailureKind::Unavailable, Effect::None),
+        _ if message.contains(TOO_MANY) => (FailureKind::Unavailable, Effect::None),
         // A token has expired; the next connection gets another one.
         Code::Unauthenticated if message.contains("invalid auth token") => (FailureKind::Broken, Effect::None),
         // The rights were changed since the token was given.
@@ -132,6 +136,8 @@ mod tests {
                 ErrorKind::LimitReached,
                 Advice::Transient,
             ),
+            (Code::Unknown, "etcdserver: too many requests", ErrorKind::ConnectionLost, Advice::Transient),
+            (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::ConnectionLost, Advice::Transient),
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Refused, Advice::Permanent),
             (
                 Code::InvalidArgument,
