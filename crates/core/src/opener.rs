@@ -81,7 +81,7 @@ impl<T: Openable> Opener<T> {
     /// Starts with nothing open. `on_open` is called once with each thing that was opened and is kept.
     pub fn new(on_open: impl Fn(&T) + Send + Sync + 'static) -> Self {
         let (slot, is_shut) = (Mutex::new(OpenerSlot::Empty), watch::Sender::new(false));
-        let reopening = tokio::sync::Mutex::new(Backoff::OPENING);
+        let reopening = tokio::sync::Mutex::new(Backoff::CONNECTING);
         Self { shared: Arc::new(OpenerShared { slot, reopening, is_shut, on_open: Box::new(on_open) }) }
     }
 
@@ -112,7 +112,7 @@ impl<T: Openable> Opener<T> {
     }
 
     /// Waits after an opening that has failed until something is open, or an opening has failed in a way that does not
-    /// pass. Of all callers that wait one opens, again and again with [`Backoff::OPENING`] between; another goes on
+    /// pass. Of all callers that wait one opens, again and again with [`Backoff::CONNECTING`] between; another goes on
     /// if its future is dropped.
     pub async fn reopen(&self, clock: &dyn Clock, open: impl Fn() -> BoxFuture<Result<T>> + Send + Sync) {
         let mut backoff = self.shared.reopening.lock().await;
@@ -123,7 +123,7 @@ impl<T: Openable> Opener<T> {
                 Ok(_) | Err(_) => break,
             }
         }
-        *backoff = Backoff::OPENING;
+        *backoff = Backoff::CONNECTING;
     }
 
     /// Opens nothing any more; what is open stays.

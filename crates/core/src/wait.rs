@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use crate::clock::{BootInstant, Clock};
-use crate::randomness;
 
 /// How long a caller waits for what it asks for.
 ///
@@ -66,29 +65,16 @@ impl Wait {
     }
 }
 
-/// Beyond its usual limit a pause may grow with an outage: it lengthens that by this part of it at most …
-const OUTAGE_DIVISOR: u32 = 60;
-
-/// … and by no more than this, a third of a usual session timeout.
-const OUTAGE_PAUSE_MAX: Duration = Duration::from_secs(10);
-
 /// The pauses of one row of attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     next: Duration,
     max: Duration,
-    /// The sum of the pauses so far, where they grow with it.
-    outage: Option<Duration>,
 }
 
 impl Backoff {
-    /// Between attempts to reach a service that a living session or a look needs: a server that comes back is found
-    /// soon.
+    /// Between attempts to reach a service that a session or a look needs: a server that comes back is found soon.
     pub const CONNECTING: Self = Self::new(Duration::from_millis(20), Duration::from_millis(500));
-
-    /// The same where there is no session that could be kept: the longer a service was away, the fewer attempts it
-    /// meets when it comes back, among which it must also load its data.
-    pub const OPENING: Self = Self { outage: Some(Duration::ZERO), ..Self::CONNECTING };
 
     /// Between attempts of a contender to leave its queue that the service refuses: only an operator can help.
     pub const LEAVING: Self = Self::new(Duration::from_millis(500), Duration::from_secs(10));
@@ -96,33 +82,20 @@ impl Backoff {
     /// Pauses from `first` up to `max`.
     #[must_use]
     pub const fn new(first: Duration, max: Duration) -> Self {
-        Self { next: first, max, outage: None }
+        Self { next: first, max }
     }
 
-    /// Returns the pause before the next attempt, without jitter.
+    /// Returns the pause before the next attempt.
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
-        let max = self.outage.as_mut().map_or(self.max, |outage| {
-            *outage = outage.saturating_add(pause);
-            self.max.max((*outage / OUTAGE_DIVISOR).min(OUTAGE_PAUSE_MAX))
-        });
-        self.next = (self.next * 2).min(max);
+        self.next = (self.next * 2).min(self.max);
         pause
     }
 
-    /// Waits for as long as the next pause, with jitter.
+    /// Waits for as long as the next pause.
     pub async fn rest(&mut self, clock: &dyn Clock) {
-        let pause = jittered(self.pause(), randomness::spread());
-        clock.sleep_until(clock.now().saturating_add(pause)).await;
+        clock.sleep_until(clock.now().saturating_add(self.pause())).await;
     }
-}
-
-/// A pause between half of this and all of it, so that clients that lost their server together do not come back
-/// together.
-#[must_use]
-pub fn jittered(whole: Duration, random: u64) -> Duration {
-    let half_nanos = u64::try_from(whole.as_nanos() / 2).unwrap_or(u64::MAX - 1);
-    whole - Duration::from_nanos(random % (half_nanos + 1))
 }
 
 #[cfg(test)]
@@ -160,29 +133,5 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(70));
         let pauses = [(); 4].map(|()| backoff.pause().as_millis());
         assert_eq!(pauses, [20, 40, 70, 70]);
-    }
-
-    #[test]
-    fn pauses_of_openings_lengthen_an_outage_by_a_sixtieth_and_by_ten_seconds_at_most() {
-        let (mut backoff, mut outage, mut attempts) = (Backoff::OPENING, Duration::ZERO, 0);
-        while outage < Duration::from_secs(3_600) {
-            let pause = backoff.pause();
-            assert!(
-                pause <= Duration::from_millis(500).max(outage / OUTAGE_DIVISOR).min(OUTAGE_PAUSE_MAX),
-                "{pause:?} at {outage:?}"
-            );
-            outage += pause;
-            attempts += 1;
-        }
-        assert!(attempts < 600, "{attempts} attempts in an hour");
-    }
-
-    #[test]
-    fn jitter_takes_up_to_half_of_a_pause_away() {
-        let whole = Duration::from_millis(500);
-        let pauses = [0, 7, u64::MAX].map(|random| jittered(whole, random));
-        assert!(pauses.iter().all(|pause| (whole / 2..=whole).contains(pause)), "{pauses:?}");
-        assert_ne!(pauses[0], pauses[2]);
-        assert_eq!(jittered(Duration::ZERO, 7), Duration::ZERO);
     }
 }

@@ -206,7 +206,7 @@ impl<K: Keeping> SessionKeeper<K> {
             // What is left of it, others remove.
             outcome = Ok(());
         }
-        let mut backoff = Backoff::OPENING;
+        let mut backoff = Backoff::CONNECTING;
         let mut may_be_told_elsewhere = true;
         while let Err(failure) = outcome {
             // Another server may serve already, as after a promotion. But a caller that waits should not wait for a
