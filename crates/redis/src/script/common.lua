@@ -53,8 +53,8 @@ local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 local head = redis.call('HMGET', base, 'tok', 'vt', 'seen', 'g')
-local token, vt, guard = tonumber(head[1]) or 0, tonumber(head[2]), tonumber(head[4]) or GUARD_MIN
-local was_lost = vt == nil
+local token, vt, guard, was_lost =
+  tonumber(head[1]) or 0, tonumber(head[2]), tonumber(head[4]) or GUARD_MIN, not tonumber(head[2])
 if was_lost then
   -- Where only this key was lost, no session may end early: it was later than the renewal of the one that ends first.
   local all = redis.call('ZRANGE', sessions, 0, -1, 'WITHSCORES')
