@@ -16,7 +16,8 @@ pub(crate) type Shown<'a> = (&'a ContenderInfo, bool);
 /// For how long a breach is shown after it was seen.
 const SHOWN_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// Of how many locks the last token is remembered: some megabytes. When there are more, all are learned anew.
+/// Of how many locks the last token and the last breach are remembered: some megabytes. Of more locks the tokens are
+/// learned anew, and a breach is not kept.
 const LOCKS_MAX: usize = 10_000;
 
 /// Which promise was broken.
@@ -66,9 +67,13 @@ impl Breaches {
     /// Takes in how a lock was and is, each in the order of its contenders.
     pub(crate) fn see(&mut self, lock: &QueueName, before: &[Shown<'_>], seen: &[Shown<'_>], now: BootInstant) {
         self.notes_grants |= seen.iter().any(|(info, _)| info.granted_unix.is_some());
-        self.seen.retain(|_, (then, _)| now.saturating_duration_since(*then) < SHOWN_FOR);
         let breach = self.overtaken(before, seen).or_else(|| self.fallen(lock, seen));
-        if let Some(breach) = breach {
+        let Some(breach) = breach else { return };
+        // A service that was emptied breaks all locks at once: they are not gone through for each.
+        if self.seen.len() >= LOCKS_MAX {
+            self.seen.retain(|_, (then, _)| now.saturating_duration_since(*then) < SHOWN_FOR);
+        }
+        if self.seen.len() < LOCKS_MAX || self.seen.contains_key(lock) {
             self.seen.insert(lock.clone(), (now, breach));
         }
     }

@@ -20,9 +20,9 @@ pub(super) enum ServerBug {
     KeepsTheDead,
     /// A clock that was lost begins where the first session ends.
     BeginsClockLate,
-    /// Tokens are counted, whatever the time is.
+    /// Tokens are counted, and do not follow the time.
     CountsTokens,
-    /// Where tokens were lost with the clock, they begin with the time, whatever places there are.
+    /// Where tokens were lost with the clock, they begin with the time, and not behind the places that stand.
     ForgetsTokens,
 }
 
