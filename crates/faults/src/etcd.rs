@@ -239,6 +239,14 @@ impl Server {
         number(&status, "raft_term").ok_or_else(|| Error::new(format!("no term in {status}")))
     }
 
+    /// How many messages its clients have sent since it was started, those of streams too, by its own count.
+    pub async fn messages(&self) -> Result<u64> {
+        let metrics = ask(self.operator.health, "GET", "/metrics", "").await?;
+        let counts = metrics.lines().filter(|line| line.starts_with("grpc_server_msg_received_total{"));
+        let counts = counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        Ok(counts.sum::<f64>() as u64)
+    }
+
     /// Saves what it stores into a file that is not there yet. It stands alone.
     pub fn save_snapshot(&self, to: &Path) -> Result<()> {
         let endpoint = format!("--endpoints=http://{}", self.address());

@@ -20,8 +20,8 @@ const PROGRAM: &str = "/usr/sbin/pgbouncer";
 /// The number in the name of the socket by which it reaches the server.
 const SERVER_PORT: u16 = 5_432;
 
-/// How many clients it accepts: those of the largest test.
-const CLIENTS_MAX: u32 = 2_000;
+/// How many clients it accepts: those of the largest test, and some beside them.
+const CLIENTS_MAX: u32 = 2_100;
 
 /// For how long a client is lent a connection to the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

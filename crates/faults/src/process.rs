@@ -79,6 +79,21 @@ pub fn processor_time(id: u32) -> Result<Duration> {
     Ok(sum)
 }
 
+/// How much processor time a process has used so far, with its descendants that run, and those that have ended.
+pub(crate) fn family_time(id: u32) -> Duration {
+    let ticks: u64 = [vec![id], descendants(id)].concat().into_iter().map(ticks).sum();
+    Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(u32::MAX)
+}
+
+/// The time of a process that runs, and of the children that it has waited for, in ticks of the kernel; 0 for one that
+/// has ended meanwhile.
+fn ticks(id: u32) -> u64 {
+    // Behind the name, which may have any bytes: the state is the third field, the times are the 14th to the 17th.
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
 /// The processes that a process has started, and those that these have started.
 fn descendants(id: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();

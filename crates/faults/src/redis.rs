@@ -137,6 +137,11 @@ impl Setup {
         self.and([format!("maxmemory {bytes}"), format!("maxmemory-policy {policy}")])
     }
 
+    /// How many clients it accepts at the same time; by default 10,000.
+    pub fn clients_max(self, count: u32) -> Self {
+        self.and([format!("maxclients {count}")])
+    }
+
     /// A user, as a line of an ACL file says it without its first word: `lk on >secret ~* +@all`.
     pub fn user(self, rules: &str) -> Self {
         self.and([format!("user {rules}")])

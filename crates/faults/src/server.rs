@@ -14,7 +14,7 @@ use tokio::time;
 
 use crate::daemon::{self, Daemon, Ground, Namespace, SERVING_WITHIN};
 use crate::namespaces::Network;
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::target::run;
 use crate::{Availability, Error, Result, wait};
 
@@ -105,6 +105,11 @@ impl<K: Kind> Server<K> {
     /// The id of its first process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.daemon.pid()
+    }
+
+    /// How much processor time all its processes have used since it was started; none while it does not run.
+    pub fn processor_time(&self) -> Duration {
+        self.pid().map_or(Duration::ZERO, process::family_time)
     }
 
     /// Where its data lie, for a test that tampers with them while it is down.

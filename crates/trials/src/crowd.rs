@@ -3,20 +3,17 @@
 //! What a process does, [`lockkeeper_conformance::crowd`] has; a test binary's `main` begins with it.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
-use std::process::{ChildStdout, Stdio};
 use std::time::Instant;
 
 use libtest_mimic::Failed;
 use lockkeeper_conformance::crowd::{ASKED, LOCK};
 use lockkeeper_core::FencingToken;
-use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::{figures, long};
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::Service;
+use crate::members::Members;
 
 /// How many processes there are.
 pub const PROCESSES: usize = 10;
@@ -54,12 +51,12 @@ impl Crowd<'_> {
         let holder = runtime.block_on(keeper.mutex(LOCK)?.lock())?;
         let server_before = (self.server_bytes)()?;
         let begun = Instant::now();
-        let mut members = Members::start(&(self.service.url)(self.servers, self.settings), self.waiters)?;
-        let bytes = members.say("joined")?.into_iter().max().unwrap_or(0);
+        let mut waiters = Waiters::start(&(self.service.url)(self.servers, self.settings), self.waiters)?;
+        let bytes = waiters.say("joined")?.into_iter().max().unwrap_or(0);
         let (joined, server_after) = (begun.elapsed(), (self.server_bytes)()?);
         runtime.block_on(holder.release())?;
-        let retries: usize = members.say("done")?.into_iter().sum();
-        let (drained, count) = (begun.elapsed() - joined, members.count);
+        let retries: usize = waiters.say("done")?.into_iter().sum();
+        let (drained, count) = (begun.elapsed() - joined, waiters.count);
         let server_bytes = server_after.saturating_sub(server_before) / count;
         figures::tell(&format!(
             "crowd: {count} waiters of {PROCESSES} processes joined in {:.1} s and were served in order in {:.1} s; \
@@ -67,7 +64,7 @@ impl Crowd<'_> {
             joined.as_secs_f64(),
             drained.as_secs_f64(),
         ));
-        members.check_grants()?;
+        waiters.check_grants()?;
         assert_eq!(retries, 0, "joins or waits that had to begin anew");
         assert!(bytes <= WAITER_BYTES_MAX, "{bytes} bytes of its process are more than {WAITER_BYTES_MAX}");
         let server_bytes_max = self.server_bytes_max;
@@ -84,32 +81,31 @@ impl Crowd<'_> {
 }
 
 /// The processes, and the file of their grants.
-pub(crate) struct Members {
-    members: Vec<Member>,
+pub(crate) struct Waiters {
+    members: Members,
     /// How many wait in all.
     pub(crate) count: usize,
-    folder: TempDir,
 }
 
-impl Members {
+impl Waiters {
     /// Starts them with so many waiters in all in the long run; the plain one has a tenth.
     pub(crate) fn start(url: &str, waiters: u32) -> Result<Self, Failed> {
         let count = usize::try_from(long::rounds(waiters))? / PROCESSES * PROCESSES;
-        let folder = tempfile::tempdir()?;
-        fs::write(folder.path().join(GRANTS), "")?;
-        let grants = folder.path().join(GRANTS).display().to_string();
-        let members =
-            (0..PROCESSES).map(|_| Member::start(url, count / PROCESSES, &grants)).collect::<Result<_, _>>()?;
-        Ok(Self { members, count, folder })
+        let mut members = Members::none()?;
+        let grants = members.file(GRANTS);
+        fs::write(&grants, "")?;
+        let asked = format!("{url} {} {}", count / PROCESSES, grants.display());
+        (0..PROCESSES).try_for_each(|_| members.start(ASKED, &asked))?;
+        Ok(Self { members, count })
     }
 
     /// Waits until all say this, and returns the numbers behind it.
     pub(crate) fn say(&mut self, what: &str) -> Result<Vec<usize>, Failed> {
-        self.members.iter_mut().map(|member| member.says(what)).collect()
+        self.members.say(what)
     }
 
     pub(crate) fn grants(&self) -> Result<String, Failed> {
-        Ok(fs::read_to_string(self.folder.path().join(GRANTS))?)
+        Ok(fs::read_to_string(self.members.file(GRANTS))?)
     }
 
     /// Asserts that each waiter was granted the lock once, in the order of the queue.
@@ -121,27 +117,5 @@ impl Members {
         assert_eq!(tokens.len(), self.count, "each was granted the lock once");
         assert!(tokens.is_sorted_by(|one, next| one < next), "in the order of the queue");
         Ok(())
-    }
-}
-
-/// One of the processes, and what it says.
-struct Member {
-    said: Lines<BufReader<ChildStdout>>,
-    _process: Process,
-}
-
-impl Member {
-    fn start(url: &str, waiters: usize, grants: &str) -> Result<Self, Failed> {
-        let mut command = process::command(std::env::current_exe()?);
-        command.env(ASKED, format!("{url} {waiters} {grants}")).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut process = Process::start(command)?;
-        let output = process.take_stdout().ok_or("it has an output")?;
-        Ok(Self { said: BufReader::new(output).lines(), _process: process })
-    }
-
-    fn says(&mut self, what: &str) -> Result<usize, Failed> {
-        let line = self.said.next().ok_or_else(|| format!("a process ended before it was {what}"))??;
-        let number = line.strip_prefix(what).and_then(|number| number.trim().parse().ok());
-        number.ok_or_else(|| format!("{line:?} instead of {what:?}").into())
     }
 }

@@ -15,6 +15,7 @@
 //! - [`Onlooker`]: one that follows all locks; [`Passers`]: clients that come and go meanwhile.
 //! - [`fixture`]: what fixtures of the conformance suite share.
 //! - [`outage`]: waiters of ten processes live through one.
+//! - [`storm`]: thousands of sessions of twenty processes live through one, and all come back.
 //! - [`suite`]: the `main` of test binaries.
 //! - [`waist`]: sessions and entries, for trials below the recipes, and thousands of waits of one session.
 
@@ -23,11 +24,14 @@ pub mod crowd;
 pub mod deaths;
 pub mod fixture;
 pub mod late;
+mod members;
 mod onlooker;
 pub mod outage;
 mod passers;
+mod records;
 pub mod rounds;
 mod service;
+pub mod storm;
 pub mod suite;
 pub mod waist;
 

@@ -12,7 +12,7 @@ use lockkeeper_faults::{figures, long};
 use tokio::runtime::Runtime;
 
 use crate::Service;
-use crate::crowd::{Members, PROCESSES};
+use crate::crowd::{PROCESSES, Waiters};
 
 /// How many wait in all in the long run; the plain one has a tenth.
 const WAITERS: u32 = 1_000;
@@ -41,26 +41,26 @@ pub fn live_through<K: Kind>(
     let servers = [server.address()];
     let keeper = service.keeper(&servers, SETTINGS);
     let holder = runtime.block_on(keeper.mutex(LOCK)?.lock())?;
-    let mut members = Members::start(&(service.url)(&servers, SETTINGS), WAITERS)?;
-    members.say("joined")?;
+    let mut waiters = Waiters::start(&(service.url)(&servers, SETTINGS), WAITERS)?;
+    waiters.say("joined")?;
     runtime.block_on(server.stop());
     thread::sleep(long::time(AWAY));
     server.start()?;
     runtime.block_on(server.serving())?;
     let back = Instant::now();
-    while members.grants()?.is_empty() && back.elapsed() < rests_for + AWAY {
+    while waiters.grants()?.is_empty() && back.elapsed() < rests_for + AWAY {
         thread::sleep(Duration::from_millis(5));
     }
     let next = back.elapsed();
-    members.say("done")?;
-    let (all, count) = (back.elapsed().as_secs_f64(), members.count);
+    waiters.say("done")?;
+    let (all, count) = (back.elapsed().as_secs_f64(), waiters.count);
     figures::tell(&format!(
         "outage: {kind} was away for {:?}; of {count} waiters of {PROCESSES} processes the next was granted the lock \
          {:.2} s after its return, and all were {all:.1} s after it",
         long::time(AWAY),
         next.as_secs_f64(),
     ));
-    members.check_grants()?;
+    waiters.check_grants()?;
     assert!(!long::is_asked_for() || next <= rests_for + NEXT_WITHIN, "{next:?} after its return");
     assert!(runtime.block_on(holder.release()).is_err(), "the hold went with its session");
     runtime.block_on(keeper.close())?;

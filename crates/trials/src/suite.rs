@@ -7,7 +7,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use lockkeeper_conformance::{Random, SEED_VARIABLE, crowd, seed};
 use lockkeeper_faults::Availability;
 
-use crate::Service;
+use crate::{Service, storm};
 
 /// How many trials of rounds run at once: most of a round's time is a wait for the end of a session.
 const TRIALS_AT_ONCE: usize = 2;
@@ -57,10 +57,13 @@ pub fn run(service: &Service, trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Runs trials of crowds, or plays one of the processes of a crowd if this is one, whose allocator counts its bytes.
+/// Runs trials of crowds and storms, or plays one of their processes if this is one, whose allocator counts its bytes.
 pub fn run_crowds(service: &Service, used_bytes: fn() -> usize, trials: Vec<Trial>) -> ExitCode {
     if let Some(asked) = crowd::asked() {
         return asked.take_part(service.open, used_bytes);
+    }
+    if let Some(code) = storm::play(service) {
+        return code;
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -14,6 +14,7 @@ use libtest_mimic::Failed;
 use lockkeeper_core::{QueueName, Session};
 use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_trials::crowd::Crowd;
+use lockkeeper_trials::storm::{self, RealServer};
 use lockkeeper_trials::waist::{entry, ticket};
 use lockkeeper_trials::{Cost, outage, suite, waist};
 use peak_alloc::PeakAlloc;
@@ -65,6 +66,11 @@ fn outage() -> Result<(), Failed> {
     outage::live_through("etcd", &ETCD, &mut server, Duration::ZERO)
 }
 
+fn storm() -> Result<(), Failed> {
+    let mut server = RealServer::start(Server::standalone(), async |server: &Server| Ok(server.messages().await?))?;
+    storm::live_through("etcd", &ETCD, &mut server, storm::SESSIONS, "")
+}
+
 /// Joins, and returns how long that took, in milliseconds; then leaves.
 #[expect(clippy::disallowed_methods, reason = "a test measures how long a join takes")]
 async fn join(session: &dyn Session, queue: &QueueName, ahead: usize) -> Result<f64, Failed> {
@@ -97,6 +103,7 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue", in_order),
         trial("after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once", outage),
+        trial("after_an_outage_the_sessions_of_twenty_processes_come_back_without_a_herd", storm),
         trial("a_join_behind_thousands_costs_at_most_four_times_one_behind_none", join_behind_thousands),
         trial("each_departure_is_told_to_the_one_wait_for_it_within_milliseconds", waits_of_one_session),
     ];

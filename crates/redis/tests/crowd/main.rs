@@ -19,6 +19,7 @@ use lockkeeper_core::{Departure, QueueName, Session};
 use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::{self, Flush, Server, Setup};
 use lockkeeper_trials::crowd::Crowd;
+use lockkeeper_trials::storm::{self, RealServer};
 use lockkeeper_trials::waist::{door, entry, ticket};
 use lockkeeper_trials::{Cost, outage, suite, waist};
 use peak_alloc::PeakAlloc;
@@ -56,6 +57,17 @@ fn in_order() -> Result<(), Failed> {
 fn outage() -> Result<(), Failed> {
     let mut server = Runtime::new()?.block_on(Setup::new().append_only(Flush::Always).start())?;
     outage::live_through("redis", &REDIS, &mut server, Duration::ZERO)
+}
+
+/// Each session has a connection, and the tests have some.
+const CLIENTS_MAX: u32 = 12_000;
+
+fn storm() -> Result<(), Failed> {
+    let setup = Setup::new().append_only(Flush::Always).clients_max(CLIENTS_MAX);
+    // What came in one piece is one: a pipeline of calls.
+    let requests = async |server: &Server| Ok(server.info("total_reads_processed").await?.parse()?);
+    let mut server = RealServer::start(setup.start(), requests)?;
+    storm::live_through("redis", &REDIS, &mut server, storm::SESSIONS, "")
 }
 
 const WAITS: u32 = 20_000;
@@ -174,6 +186,7 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue", in_order),
         trial("after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once", outage),
+        trial("after_an_outage_the_sessions_of_twenty_processes_come_back_without_a_herd", storm),
         trial(
             "a_join_and_a_leave_behind_thousands_cost_the_server_little_more_than_behind_none",
             cost_behind_thousands,

@@ -10,9 +10,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
+use lockkeeper_faults::server::Server;
 use lockkeeper_faults::sql::{Setup, Sql};
-use lockkeeper_faults::{mariadb, postgres};
+use lockkeeper_faults::{Availability, mariadb, postgres};
 use lockkeeper_trials::crowd::Crowd;
+use lockkeeper_trials::storm::{self, RealServer};
 use lockkeeper_trials::{Service, outage, suite};
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Runtime;
@@ -38,10 +41,15 @@ const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size('lockkeeper.contende
 const MARIADB_BYTES: &str =
     "SELECT SUM(file_size) FROM information_schema.innodb_sys_tablespaces WHERE name = 'lockkeeper/contender'";
 
+/// How many transactions it has ended, and how many statements it was sent.
+const POSTGRES_REQUESTS: &str = "SELECT SUM(xact_commit + xact_rollback) FROM pg_stat_database";
+const MARIADB_REQUESTS: &str =
+    "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'QUESTIONS'";
+
 fn main() -> ExitCode {
     let name = |kind| format!("{kind}::waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue");
     let after = |kind| format!("{kind}::after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once");
-    let trials = vec![
+    let mut trials = vec![
         suite::measuring(name("postgres"), postgres::availability, || {
             in_order(&POSTGRES, postgres::Setup::new(), POSTGRES_BYTES)
         }),
@@ -55,8 +63,22 @@ fn main() -> ExitCode {
             outage("mariadb", &MARIADB, mariadb::Setup::new().durable())
         }),
     ];
+    let storms = |kind| format!("{kind}::after_an_outage_the_sessions_of_twenty_processes_come_back_without_a_herd");
+    trials.extend([
+        suite::measuring(storms("postgres"), postgres::availability, || {
+            storm("postgres", &POSTGRES, postgres::Setup::new(), POSTGRES_REQUESTS)
+        }),
+        suite::measuring(storms("mariadb"), mariadb::availability, || {
+            storm("mariadb", &MARIADB, mariadb::Setup::new(), MARIADB_REQUESTS)
+        }),
+        suite::measuring(storms("pgbouncer"), pgbouncer_availability, pooled_storm),
+    ]);
     // The URL says which kind it is of.
     suite::run_crowds(&POSTGRES, || ALLOCATOR.current_usage(), trials)
+}
+
+fn pgbouncer_availability() -> Availability {
+    postgres::availability().and(pgbouncer::availability)
 }
 
 fn outage<Own>(kind: &str, service: &Service, setup: Setup<Own>) -> Result<(), Failed>
@@ -65,6 +87,34 @@ where
 {
     let mut server = Runtime::new()?.block_on(setup.start())?;
     outage::live_through(kind, service, &mut server, RESTS_FOR)
+}
+
+/// How many connections a server has.
+const CONNECTIONS: u32 = 700;
+
+/// As many sessions as have two connections each when they come back, one to end the former session; some are left for
+/// an operator.
+const SESSIONS: u32 = 300;
+
+fn storm<Own>(kind: &str, service: &Service, setup: Setup<Own>, requests: &str) -> Result<(), Failed>
+where
+    Setup<Own>: Sql,
+{
+    let setup = setup.durable().setting("max_connections", &CONNECTIONS.to_string());
+    let requests = async |server: &Server<Setup<Own>>| Ok(server.value(requests).await?.parse()?);
+    storm::live_through(kind, service, &mut RealServer::start(setup.start(), requests)?, SESSIONS, "")
+}
+
+/// How many sessions come through a pooler, and over how many connections of its own.
+const POOLED_SESSIONS: u32 = 2_000;
+const POOLED: u32 = 50;
+
+fn pooled_storm() -> Result<(), Failed> {
+    let requests = async |server: &postgres::Server| Ok(server.value(POSTGRES_REQUESTS).await?.parse()?);
+    let mut server = RealServer::start(postgres::Setup::new().durable().start(), requests)?;
+    let start = async |server: &postgres::Server| PgBouncer::start(server, Lending::Transaction, POOLED).await;
+    let _pooler = server.behind(start, PgBouncer::address)?;
+    storm::live_through("pgbouncer", &POSTGRES, &mut server, POOLED_SESSIONS, "")
 }
 
 fn in_order<Own>(service: &Service, setup: Setup<Own>, bytes: &str) -> Result<(), Failed>
