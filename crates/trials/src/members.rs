@@ -53,40 +53,61 @@ impl Members {
 
 /// One of the processes, what it says, and where it is told something.
 #[derive(Debug)]
-struct Member {
+pub struct Member {
     said: Lines<BufReader<ChildStdout>>,
     input: ChildStdin,
-    _process: Process,
+    process: Process,
 }
 
 impl Member {
-    fn start(variable: &str, asked: &str) -> Result<Self, Failed> {
+    /// Starts it; it is asked this by the environment variable.
+    ///
+    /// # Errors
+    ///
+    /// The system starts no process.
+    pub fn start(variable: &str, asked: &str) -> Result<Self, Failed> {
         let mut command = process::command(std::env::current_exe()?);
         command.env(variable, asked).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::start(command)?;
         let output = process.take_stdout().ok_or("it has an output")?;
         let input = process.take_stdin().ok_or("it has an input")?;
-        Ok(Self { said: BufReader::new(output).lines(), input, _process: process })
+        Ok(Self { said: BufReader::new(output).lines(), input, process })
     }
 
-    fn says(&mut self, what: &str) -> Result<usize, Failed> {
+    /// Waits until it says this, and returns the number behind it.
+    ///
+    /// # Errors
+    ///
+    /// It says something else, or ends.
+    pub fn says(&mut self, what: &str) -> Result<usize, Failed> {
         let line = self.said.next().ok_or_else(|| format!("a process ended before it was {what}"))??;
         let number = line.strip_prefix(what).ok_or_else(|| format!("{line:?} instead of {what}"))?;
         Ok(number.trim().parse()?)
     }
 
-    fn is_told(&mut self, word: &str) -> Result<(), Failed> {
+    /// Tells it a word.
+    ///
+    /// # Errors
+    ///
+    /// It hears nothing any more.
+    pub fn is_told(&mut self, word: &str) -> Result<(), Failed> {
         writeln!(self.input, "{word}")?;
         Ok(self.input.flush()?)
+    }
+
+    /// The process, to do harm to.
+    pub const fn process(&mut self) -> &mut Process {
+        &mut self.process
     }
 }
 
 /// What this process is asked as a member: the words behind an environment variable; `None` if it is none.
 #[derive(Debug)]
-pub(crate) struct AskedWords(Vec<String>);
+pub struct AskedWords(Vec<String>);
 
 impl AskedWords {
-    pub(crate) fn of(variable: &str) -> Option<Self> {
+    /// Takes those of this variable.
+    pub fn of(variable: &str) -> Option<Self> {
         let asked = std::env::var(variable).ok()?;
         Some(Self(asked.split(' ').rev().map(str::to_owned).collect()))
     }
@@ -96,7 +117,7 @@ impl AskedWords {
     /// # Panics
     ///
     /// There is none of this type: the test has not asked for it.
-    pub(crate) fn take<Word: FromStr<Err: Debug>>(&mut self) -> Word {
+    pub fn take<Word: FromStr<Err: Debug>>(&mut self) -> Word {
         self.0.pop().expect("the test says so many words").parse().expect("the test says such words")
     }
 }

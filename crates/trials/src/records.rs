@@ -14,14 +14,15 @@ use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_history::{Asks, HistoryRecord, What};
 
-use crate::service::now;
+/// The histories of locks, by their numbers.
+pub type Histories = BTreeMap<u32, Vec<HistoryRecord>>;
 
 /// When, the grant of the token and its turn, the lock, the attempt, what happened, and a number that goes with it.
 const RECORD_BYTES: usize = 2 * 8 + 5 * 4;
 
 /// Writes the records of one process. All ask for locks alone.
 #[derive(Debug)]
-pub(crate) struct Scribe(File);
+pub struct Scribe(File);
 
 impl Scribe {
     /// Writes to this file, behind what it has.
@@ -29,17 +30,17 @@ impl Scribe {
     /// # Panics
     ///
     /// It cannot be opened.
-    pub(crate) fn to(file: &Path) -> Self {
+    pub fn to(file: &Path) -> Self {
         Self(File::options().append(true).create(true).open(file).expect("the folder is there"))
     }
 
-    /// Records what happens to a lock now.
+    /// Records what happened to a lock at this moment.
     ///
     /// # Panics
     ///
     /// It cannot be written.
-    pub(crate) fn record(&self, lock: u32, what: &What) {
-        (&self.0).write_all(&to_bytes(lock, now(), what)).expect("there is room for records");
+    pub fn record(&self, lock: u32, at: BootInstant, what: &What) {
+        (&self.0).write_all(&to_bytes(lock, at, what)).expect("there is room for records");
     }
 }
 
@@ -94,8 +95,8 @@ fn from_bytes(bytes: &[u8]) -> Option<(u32, HistoryRecord)> {
 /// # Errors
 ///
 /// A file cannot be read, or has something else.
-pub(crate) fn read(folder: &Path, prefix: &str) -> Result<BTreeMap<u32, Vec<HistoryRecord>>, Failed> {
-    let mut histories: BTreeMap<u32, Vec<HistoryRecord>> = BTreeMap::new();
+pub fn read(folder: &Path, prefix: &str) -> Result<Histories, Failed> {
+    let mut histories: Histories = BTreeMap::new();
     for file in fs::read_dir(folder)? {
         let file = file?;
         if !file.file_name().to_string_lossy().starts_with(prefix) {
@@ -132,7 +133,7 @@ mod tests {
             What::GoesOn { keeper: 3 },
         ];
         let scribe = Scribe::to(&folder.path().join("records-1"));
-        written.iter().for_each(|what| scribe.record(5, what));
+        written.iter().for_each(|what| scribe.record(5, BootInstant::from_nanos(7), what));
         (&scribe.0).write_all(b"torn").unwrap();
         let read = read(folder.path(), "records").unwrap();
         let read: Vec<_> = read[&5].iter().map(|record| record.what.clone()).collect();

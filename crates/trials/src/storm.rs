@@ -7,7 +7,6 @@
 
 mod member;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use lockkeeper_history::{HistoryRecord, Limits, Violation, What, check};
 use tokio::runtime::Runtime;
 
 use crate::members::Members;
-use crate::records;
+use crate::records::{self, Histories};
 use crate::rounds::span;
 use crate::service::{Service, now};
 
@@ -45,6 +44,9 @@ const BACK_WITHIN_TIMEOUTS: f64 = 2.0;
 /// How many requests beside its proofs a client makes until all are back, at most: it ends the former session, opens
 /// one, joins, looks and waits. In a herd, each comes several times.
 const REQUESTS_MAX: f64 = 12.0;
+
+/// After this time all that a join asks for behind it has come.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// How long the requests of those that rest are counted.
 const RESTING: Duration = Duration::from_secs(10);
@@ -166,7 +168,6 @@ pub fn live_through(
 ) -> Result<(), Failed> {
     let servers = [server.address()];
     let locks = long::rounds(sessions).div_ceil(PROCESSES);
-    let sessions = locks * PROCESSES;
     let url = (service.url)(&servers, &format!("session_timeout={TIMEOUT_S}s{settings}"));
     let mut members = Members::none()?;
     let begun = now();
@@ -176,37 +177,30 @@ pub fn live_through(
     }
     members.say("joined")?;
     let joined = now();
-    let resting_from = server.requests()?;
-    thread::sleep(RESTING);
-    let resting = server.requests()? - resting_from;
-    members.tell("away")?;
-    server.stop()?;
-    thread::sleep(long::time(AWAY).max(Duration::from_secs(2 * TIMEOUT_S)));
-    server.start()?;
-    let (returned, requests, worked) = (now(), server.requests()?, server.processor_time()?);
-    members.say("back")?;
-    let (all_back, requests) = (now(), server.requests()? - requests);
-    let worked = server.processor_time()?.saturating_sub(worked);
+    let storm = Storm::rage(server, &mut members, locks * PROCESSES)?;
     members.tell("drain")?;
     let retries: usize = members.say("done")?.into_iter().sum();
     let drained = now();
     let left = left(service, &servers, locks)?;
-    let storm = Storm { sessions, returned, all_back, requests, resting };
     let histories = records::read(members.folder(), "records")?;
-    let mut told = storm.told(&histories);
-    told += &format!(
-        "; all joined within {:.1} s at first, and were served in turn within {:.1} s at last; {:.1} s of the server's \
-         processor; {retries} calls tried again",
-        span(begun, joined),
-        span(all_back, drained),
-        worked.as_secs_f64(),
-    );
+    let told = storm.told(&histories);
     let broken = judge(histories, left);
-    figures::tell(&format!("storm: {kind}: {told}; {} broken promises", broken.len()));
+    figures::tell(&format!(
+        "storm: {kind}: {told}; all joined within {:.1} s at first, and were served in turn within {:.1} s at last; \
+         {retries} calls tried again; {} broken promises",
+        span(begun, joined),
+        span(storm.all_back, drained),
+        broken.len(),
+    ));
     if !broken.is_empty() {
         return Err(format!("{:#?}", &broken[..broken.len().min(SHOWN_MAX)]).into());
     }
     storm.check()
+}
+
+/// How long the service is away.
+fn away() -> Duration {
+    long::time(AWAY).max(Duration::from_secs(2 * TIMEOUT_S))
 }
 
 /// How many contenders are left in the queues.
@@ -222,7 +216,7 @@ fn left(service: &Service, servers: &[SocketAddr], locks: u32) -> Result<usize, 
 }
 
 /// The rules that the histories break, each with its lock.
-fn judge(histories: BTreeMap<u32, Vec<HistoryRecord>>, left: usize) -> Vec<(u32, Violation)> {
+fn judge(histories: Histories, left: usize) -> Vec<(u32, Violation)> {
     let judge = |(lock, mut records): (u32, Vec<HistoryRecord>)| {
         records.push(HistoryRecord { at: now(), what: What::Drained { left: 0 } });
         check(&records, Limits::default()).into_iter().map(move |broken| (lock, broken))
@@ -242,9 +236,29 @@ struct Storm {
     requests: u64,
     /// Those of [`RESTING`].
     resting: u64,
+    /// The server's processor time from the return until all were back.
+    worked: Duration,
 }
 
 impl Storm {
+    /// Takes the service away from all of them, and brings it back.
+    #[expect(clippy::disallowed_methods, reason = "an outage lasts, and requests are counted for a while")]
+    fn rage(server: &mut dyn StormServer, members: &mut Members, sessions: u32) -> Result<Self, Failed> {
+        thread::sleep(SETTLED_AFTER);
+        let before = server.requests()?;
+        thread::sleep(RESTING);
+        let resting = server.requests()? - before;
+        members.tell("away")?;
+        server.stop()?;
+        thread::sleep(away());
+        server.start()?;
+        let (returned, requests, worked) = (now(), server.requests()?, server.processor_time()?);
+        members.say("back")?;
+        let (all_back, requests) = (now(), server.requests()? - requests);
+        let worked = server.processor_time()?.saturating_sub(worked);
+        Ok(Self { sessions, returned, all_back, requests, resting, worked })
+    }
+
     /// How long after the return all were back, in session timeouts.
     fn timeouts(&self) -> f64 {
         span(self.returned, self.all_back) / TIMEOUT_S as f64
@@ -260,7 +274,7 @@ impl Storm {
         self.requests as f64 / f64::from(self.sessions)
     }
 
-    fn told(&self, histories: &BTreeMap<u32, Vec<HistoryRecord>>) -> String {
+    fn told(&self, histories: &Histories) -> String {
         let Self { sessions, returned, all_back, .. } = *self;
         let mut joins: Vec<f64> = Vec::new();
         let mut grants: Vec<f64> = Vec::new();
@@ -282,11 +296,12 @@ impl Storm {
         format!(
             "{sessions} sessions of {PROCESSES} processes, {TIMEOUT_S} s each, away for {:?}; in their queues again \
              after {joins}; the next of {} locks granted after {grants}; {count} grants; {:.1} requests a client until \
-             all were back, {:.1} a timeout at rest",
-            long::time(AWAY).max(Duration::from_secs(2 * TIMEOUT_S)),
+             all were back, {:.1} a timeout at rest; {:.1} s of the server's processor",
+            away(),
             histories.len(),
             self.returning(),
             self.resting(),
+            self.worked.as_secs_f64(),
         )
     }
 

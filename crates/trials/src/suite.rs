@@ -13,8 +13,9 @@ use crate::{Service, storm};
 const TRIALS_AT_ONCE: usize = 2;
 
 /// A trial whose rounds hang on chance: it says how they are played again, and is skipped where it lacks something.
+/// `binary` is the package and the test binary, as `cargo test -p` would have them.
 pub fn of_rounds(
-    package: &'static str,
+    binary: &'static str,
     name: impl Into<String>,
     needed: impl FnOnce() -> Availability + Send + 'static,
     play: impl FnOnce(Random) -> Result<(), String> + Send + 'static,
@@ -25,7 +26,7 @@ pub fn of_rounds(
             return Ok(());
         }
         let seed = seed();
-        println!("again: {SEED_VARIABLE}={seed} cargo test -p {package} --test faults -- --exact {name}");
+        println!("again: {SEED_VARIABLE}={seed} cargo test -p {binary} -- --exact {name}");
         Ok(play(Random::new(seed))?)
     })
 }

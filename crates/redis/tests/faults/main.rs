@@ -65,7 +65,9 @@ fn movable_clock() -> Availability {
 }
 
 fn main() -> ExitCode {
-    let trial = |(name, needed, play)| -> Trial { suite::of_rounds(env!("CARGO_PKG_NAME"), name, needed, play) };
+    let trial = |(name, needed, play)| -> Trial {
+        suite::of_rounds(concat!(env!("CARGO_PKG_NAME"), " --test faults"), name, needed, play)
+    };
     suite::run(&REDIS, TESTS.map(trial).into())
 }
 

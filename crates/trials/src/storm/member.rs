@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::members::AskedWords;
 use crate::records::Scribe;
-use crate::service::Service;
+use crate::service::{Service, now};
 
 /// The environment variable that tells a binary that it is one of the processes: the URL, its number, how many locks
 /// there are, and the file of its records.
@@ -142,7 +142,7 @@ struct StormSession {
 
 impl StormSession {
     fn record(&self, what: What) {
-        self.shared.scribe.record(self.lock, &what);
+        self.shared.scribe.record(self.lock, now(), &what);
     }
 }
 

@@ -49,6 +49,8 @@ fn networks() -> Availability {
 }
 
 fn main() -> ExitCode {
-    let trial = |(name, needed, play)| -> Trial { suite::of_rounds(env!("CARGO_PKG_NAME"), name, needed, play) };
+    let trial = |(name, needed, play)| -> Trial {
+        suite::of_rounds(concat!(env!("CARGO_PKG_NAME"), " --test faults"), name, needed, play)
+    };
     suite::run(&ZOOKEEPER, TESTS.map(trial).into())
 }
