@@ -21,6 +21,7 @@ mod programs;
 mod progress;
 mod python;
 mod release;
+mod report;
 mod stages;
 mod staging;
 mod systems;

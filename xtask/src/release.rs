@@ -10,9 +10,9 @@ use std::process::Command;
 use cargo_metadata::Metadata;
 use clap::Args;
 
-use crate::cargo::{at_root, metadata, root, target_folder};
+use crate::cargo::{metadata, root, target_folder};
 use crate::install::is_there;
-use crate::staging::output;
+use crate::staging::{git, output};
 use crate::{debian, packages, tarball};
 
 /// The crate of the command, whose version and authors are those of all.
@@ -124,12 +124,6 @@ fn notes(changelog: &str, version: &str) -> Result<String, String> {
     }
     let text: Vec<&str> = lines.take_while(|line| !is_heading(line)).collect();
     Ok(format!("{heading}\n\n{}\n", text.join("\n").trim()))
-}
-
-fn git(arguments: &[&str]) -> Result<String, String> {
-    let mut git = Command::new("git");
-    git.args(arguments);
-    output(&mut at_root(git))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::cargo::succeeded;
+use crate::cargo::{at_root, succeeded};
 
 /// The mode of a folder, and of a program.
 const MODE_PROGRAM: u32 = 0o755;
@@ -89,6 +89,13 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = output.map_err(|error| format!("{name} could not be started: {error}"))?;
     succeeded(output.status).map_err(|why| format!("{name}: {why}"))?;
     String::from_utf8(output.stdout).map_err(|error| format!("{name} did not print text: {error}"))
+}
+
+/// Runs git at the workspace's root; what it prints is answered.
+pub(crate) fn git(arguments: &[&str]) -> Result<String, String> {
+    let mut git = Command::new("git");
+    git.args(arguments);
+    output(&mut at_root(git))
 }
 
 #[cfg(test)]

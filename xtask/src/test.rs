@@ -3,6 +3,7 @@
 //! Says which stages there are. `install` installs what is missing, `binaries` builds the tests, `tiers` knows which
 //! belong to the run, `pool` runs them and counts them.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cargo_metadata::Metadata;
@@ -14,7 +15,7 @@ use crate::install::{self, LeftOut, Wish};
 use crate::pool::{Found, Job, Pool};
 use crate::stages::Stages;
 use crate::tiers::Tier;
-use crate::{features, oldest, python};
+use crate::{features, oldest, python, report};
 
 /// Options of `cargo xtask test`.
 #[derive(Args, Debug)]
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     /// Make a skipped test a failure.
     #[arg(long)]
     require_all: bool,
+    /// Write what the tests have measured to this file too, with the day, the commit and the machine.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Show all that tests print, and not only failures.
     #[arg(long, short)]
     verbose: bool,
@@ -77,6 +81,9 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         stages.leave_out("tests", "the build failed");
     }
     run_other_features(tier, workspace, pool, &mut stages, &mut found);
+    if let Some(path) = &options.report {
+        stages.run("report", || report::write(path, tier, &found));
+    }
     stages.finish(&found)
 }
 

@@ -51,6 +51,15 @@ const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
 const STARTS_FIRST: &[&str] = &["kazoo_suite", "quick", "conformance", "it"];
 
 impl Tier {
+    /// The command of its run.
+    pub(crate) const fn command(self) -> &'static str {
+        match self {
+            Self::Plain => "cargo xtask test",
+            Self::All => "cargo xtask test --all",
+            Self::Long => "cargo xtask test --long",
+        }
+    }
+
     /// How cargo selects the packages of this run.
     pub(crate) fn selection(self) -> String {
         let excluded = self.excluded().iter().map(|package| format!(" --exclude {package}")).collect::<String>();
