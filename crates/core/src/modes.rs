@@ -37,13 +37,13 @@ impl Modes {
     pub const ALL: Self =
         Self::MUTEX.with(Self::READ_WRITE).with(Self::SEMAPHORE).with(Self::ELECTION).with(Self::BARRIER);
 
-    /// The kinds of lock, as they are named in sentences.
-    const KINDS: [(Self, &'static str); 5] = [
-        (Self::MUTEX, "mutexes"),
-        (Self::READ_WRITE, "read/write locks"),
-        (Self::SEMAPHORE, "semaphores"),
-        (Self::ELECTION, "elections"),
-        (Self::BARRIER, "double barriers"),
+    /// The kinds of lock, as they are named in sentences, and by one word.
+    const KINDS: [(Self, &'static str, &'static str); 5] = [
+        (Self::MUTEX, "mutexes", "mutex"),
+        (Self::READ_WRITE, "read/write locks", "rwlock"),
+        (Self::SEMAPHORE, "semaphores", "semaphore"),
+        (Self::ELECTION, "elections", "election"),
+        (Self::BARRIER, "double barriers", "barrier"),
     ];
 
     const fn of(modes: &[Mode]) -> Self {
@@ -74,12 +74,19 @@ impl Modes {
     pub const fn has_all(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
+
+    /// Names these kinds of lock, each by one word, as the command does: `mutex`, `rwlock`, `semaphore`, `election`,
+    /// `barrier`.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        Self::KINDS.into_iter().filter(move |(kind, ..)| self.has_all(*kind)).map(|(.., word)| word)
+    }
 }
 
 /// The kinds of lock: "mutexes and elections".
 impl fmt::Display for Modes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds: Vec<_> = Self::KINDS.iter().filter(|(kind, _)| self.has_all(*kind)).map(|(_, name)| *name).collect();
+        let kinds: Vec<_> =
+            Self::KINDS.iter().filter(|(kind, ..)| self.has_all(*kind)).map(|(_, name, _)| *name).collect();
         match kinds.split_last() {
             None => formatter.write_str("no locks"),
             Some((last, [])) => formatter.write_str(last),

@@ -3,19 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use lockkeeper::{Capabilities, Exclusion, Fencing, Finding, Modes, Removal, Severity, StoppedHolder};
+use lockkeeper::{Capabilities, Exclusion, Fencing, Finding, Removal, Severity, StoppedHolder};
 use serde::Serialize;
 
 use super::{one_line, table};
-
-/// The kinds of lock, by the words of `ls`.
-const KINDS: [(Modes, &str); 5] = [
-    (Modes::MUTEX, "mutex"),
-    (Modes::READ_WRITE, "rwlock"),
-    (Modes::SEMAPHORE, "semaphore"),
-    (Modes::ELECTION, "election"),
-    (Modes::BARRIER, "barrier"),
-];
 
 /// What a service promises, as words and as sentences.
 #[derive(Debug, Serialize)]
@@ -73,7 +64,7 @@ impl Promises {
             fencing: fencing_word,
             stopped_holder: stopped_holder_word,
             removal: removal_word,
-            kinds: KINDS.iter().filter(|(kind, _)| modes.has_all(*kind)).map(|(_, word)| *word).collect(),
+            kinds: modes.words().collect(),
             conditions,
             findings: findings.into_iter().map(DiagnosisFinding::new).collect(),
             sentences: [
@@ -180,6 +171,8 @@ impl Diagnosis {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper::Modes;
+
     use super::*;
 
     #[test]

@@ -12,16 +12,6 @@ use serde::{Serialize, Serializer};
 use crate::capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 use crate::contender::{Answers, ContenderId, ContenderInfo, Mode, Owner, Revocation};
 use crate::finding::{Finding, Severity};
-use crate::modes::Modes;
-
-/// The kinds of lock, by the words of the command.
-const KINDS: [(Modes, &str); 5] = [
-    (Modes::MUTEX, "mutex"),
-    (Modes::READ_WRITE, "rwlock"),
-    (Modes::SEMAPHORE, "semaphore"),
-    (Modes::ELECTION, "election"),
-    (Modes::BARRIER, "barrier"),
-];
 
 impl Serialize for ContenderInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -68,14 +58,13 @@ impl Serialize for Revocation {
 
 impl Serialize for Capabilities {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let kinds = KINDS.iter().filter(|(kind, _)| self.modes.has_all(*kind)).map(|(_, word)| *word);
         let mut fields = serializer.serialize_struct("Capabilities", 7)?;
         fields.serialize_field("backend", self.backend)?;
         fields.serialize_field("exclusion", &self.exclusion)?;
         fields.serialize_field("fencing", &self.fencing)?;
         fields.serialize_field("stopped_holder", &self.stopped_holder)?;
         fields.serialize_field("removal", &self.removal)?;
-        fields.serialize_field("kinds", &kinds.collect::<Vec<_>>())?;
+        fields.serialize_field("kinds", &self.modes.words().collect::<Vec<_>>())?;
         fields.serialize_field("conditions", self.conditions)?;
         fields.end()
     }
@@ -173,6 +162,7 @@ mod tests {
     use super::*;
     use crate::caller::{Flow, FlowKind, ProcessId, TicketHead};
     use crate::contender::Ticket;
+    use crate::modes::Modes;
     use crate::token::FencingToken;
 
     #[test]

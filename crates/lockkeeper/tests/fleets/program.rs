@@ -28,6 +28,9 @@ pub(crate) const ASKED: &str = "LOCKKEEPER_TEST_FLEET_PROGRAM";
 /// How many locks there are.
 pub(crate) const LOCKS: u32 = 8;
 
+/// Of how many of them holders give none back between `keep` and `go`; the others go on beside a fault.
+const KEPT_LOCKS: u32 = 2;
+
 /// How many tasks of a process take turns at a lock.
 const TASKS: u32 = 4;
 
@@ -54,8 +57,8 @@ pub(crate) fn name(lock: u32) -> String {
     format!("fleet-{lock}")
 }
 
-/// Plays one of the processes, if this is one. It says `begun` once its tasks run. Between `keep` and `go` its holders
-/// give no lock back. It is told `stop`, and says `done` once all have given their locks back.
+/// Plays one of the processes, if this is one. It says `begun` once its tasks run. Between `keep` and `go` holders of
+/// some locks give none back. It is told `stop`, and says `done` once all have given their locks back.
 pub(crate) fn play() -> bool {
     let Some(mut asked) = AskedWords::of(ASKED) else {
         return false;
@@ -97,7 +100,7 @@ pub(crate) struct Program {
     attempts: AtomicU32,
     /// The attempt at each lock that waits; 0 for none.
     waiting: [AtomicU32; LOCKS as usize],
-    /// Whether holders give no lock back, so that a fault meets some.
+    /// Whether holders of some locks give none back, so that a fault meets them.
     is_keeping: AtomicBool,
     is_stopping: AtomicBool,
 }
@@ -121,8 +124,9 @@ impl Program {
         self.count.write_all_at(&bytes, 0).expect("there is room for a number");
     }
 
-    pub(crate) fn is_keeping(&self) -> bool {
-        self.is_keeping.load(Ordering::Relaxed)
+    /// Whether the holder of this lock is to keep it.
+    pub(crate) fn keeps(&self, lock: u32) -> bool {
+        lock < KEPT_LOCKS && self.is_keeping.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -207,7 +211,7 @@ impl Program {
             if !is_held {
                 return self.scribe.record(lock, now(), &What::Lost { attempt });
             }
-            if at >= granted_at.saturating_add(lasts) && !self.is_keeping() {
+            if at >= granted_at.saturating_add(lasts) && !self.keeps(lock) {
                 self.scribe.record(lock, at, &What::Releasing { attempt });
                 // It may be lost on the way.
                 let _ = guard.release().await;

@@ -52,7 +52,7 @@ impl Stays {
                         self.program.count();
                         // Others come to wait for their turns.
                         tokio::task::yield_now().await;
-                        while self.believe(look(&hold)) && self.program.is_keeping() {
+                        while self.believe(look(&hold)) && self.program.keeps(self.lock) {
                             tokio::time::sleep(LOOK_INTERVAL).await;
                         }
                         self.end();
