@@ -30,7 +30,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 29] = [
+const PARTS: [(&str, &str); 30] = [
     ("look", include_str!("mysql/sql/part/look.sql")),
     ("view_variables", include_str!("mysql/sql/part/view_variables.sql")),
     ("view", include_str!("mysql/sql/part/view.sql")),
@@ -53,6 +53,7 @@ const PARTS: [(&str, &str); 29] = [
     ("ok", include_str!("mysql/sql/part/ok.sql")),
     ("settled", include_str!("mysql/sql/part/settled.sql")),
     ("is_settled", include_str!("mysql/sql/part/is_settled.sql")),
+    ("is_settled_row", include_str!("mysql/sql/part/is_settled_row.sql")),
     ("run", include_str!("mysql/sql/part/run.sql")),
     ("begin", include_str!("mysql/sql/part/begin.sql")),
     ("begin_look", include_str!("mysql/sql/part/begin_look.sql")),

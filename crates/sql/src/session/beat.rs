@@ -16,7 +16,7 @@ use crate::engine::{Connected, Hint};
 use crate::look::{GreetedWire, SqlLink};
 use crate::session::Core;
 use crate::session::others::Others;
-use crate::session::settling::{self, Unsettled, greet};
+use crate::session::settling::{self, DataState, Unsettled, greet};
 use crate::statement::{AnswerRow, Argument, RowKind, Statement, status, tickets, word};
 
 /// Beats until the connection fails, or the service has ended the session: then the failure's kind is
@@ -56,7 +56,7 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
     let ours: Vec<_> = core.contenders.next().into_iter().map(|(ticket, ())| ticket).collect();
     let awaited = core.waits.on_table(|table, _| table.next_awaited());
     // What begins while this is under way is not meant by its answer.
-    let should_listen = core.waits.on_table(|table, _| table.must_be_told());
+    let (should_listen, state) = (core.waits.on_table(|table, _| table.must_be_told()), link.connection.served.name());
     let arguments = vec![
         core.id.into(),
         Argument::Int(core.epoch(link.number)),
@@ -77,14 +77,18 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
     if should_listen && status(&rows)?.epoch != Some(1) {
         core.waits.mark_unnotified();
     }
+    let served = state.map_or(Ok(()), |state| settling::still_served(state, &rows));
     let missing: Vec<_> = tickets(&rows, RowKind::Missing).filter(|ticket| ours.contains(ticket)).collect();
     settling::miss_contenders(core, link, &rows, &missing).await?;
+    if served.is_err() {
+        core.displaced.lock().extend(&missing);
+    }
     core.contenders.tell_missing(missing);
     tickets(&rows, RowKind::Missing)
         .filter(|ticket| awaited.contains(ticket))
         .for_each(|gone| core.waits.departed(gone));
     note_ours(core, &rows);
-    Ok(())
+    served
 }
 
 /// Takes in whether the session stands, and goes on over this connection, as an answer says.
@@ -100,7 +104,7 @@ async fn stand(core: &Core, link: &Arc<SqlLink>, rows: &[AnswerRow]) -> Result<(
 pub(super) struct TakenConnection {
     pub(super) link: Arc<SqlLink>,
     pub(super) hints: mpsc::Receiver<Hint>,
-    pub(super) unsettled: Option<Unsettled>,
+    pub(super) state: DataState,
     /// When the beat was sent with which it was taken.
     pub(super) proven_at: BootInstant,
 }
@@ -119,7 +123,7 @@ pub(super) async fn restore(
     let (proven_at, kept) = (core.life.clock.now(), core.contenders.kept());
     let resumed = core.ask(&link, resume(core, number, &kept));
     let greeted = core.patiently(greeted).await?;
-    let unsettled = Unsettled::read(&greeted, core.life.clock.now(), unsettled)?;
+    let state = DataState::read(&greeted, core.life.clock.now(), unsettled)?;
     let rows = core.patiently(resumed).await?;
     stand(core, &link, &rows).await?;
     core.proven(proven_at);
@@ -127,11 +131,11 @@ pub(super) async fn restore(
         if core.epoch(number) > 1 { not_standing(&rows, kept) } else { tickets(&rows, RowKind::Missing).collect() };
     settling::miss_contenders(core, &link, &rows, &missing).await?;
     note_ours(core, &rows);
-    if unsettled.is_some() {
+    if state.unsettled().is_some() {
         core.displaced.lock().extend(&missing);
     }
     core.contenders.tell_missing(missing);
-    Ok(TakenConnection { link, hints, unsettled, proven_at })
+    Ok(TakenConnection { link, hints, state, proven_at })
 }
 
 /// Those of the kept contenders that do not stand, as the answer to a takeover says.

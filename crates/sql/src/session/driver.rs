@@ -17,7 +17,7 @@ use crate::engine::{Connected, Intent, Wire};
 use crate::look::{GreetedWire, SqlLink};
 use crate::session::beat::{self, TakenConnection};
 use crate::session::others::Others;
-use crate::session::settling::{self, Unsettled, greet};
+use crate::session::settling::{self, DataState, Unsettled, greet};
 use crate::session::{Core, serving};
 use crate::site::SqlSite;
 use crate::statement::{Argument, SessionNumber, Statement, status, word};
@@ -59,13 +59,13 @@ impl Keeping for Driver {
 
     async fn serve(&mut self, taken: TakenConnection) -> Failure {
         let core = &self.core;
-        let TakenConnection { link, hints, unsettled, proven_at } = taken;
-        self.unsettled.clone_from(&unsettled);
+        let TakenConnection { link, hints, state, proven_at } = taken;
+        self.unsettled = state.unsettled().cloned();
         let others = Others::new(core);
         tokio::select! {
             biased;
             () = link.connection.wire.over() => Failure::broken(Effect::None),
-            Err(failure) = self.attach(&link, unsettled.as_ref()) => failure,
+            Err(failure) = self.attach(&link, state) => failure,
             never = serving::serve(core, &link, hints) => match never {},
             never = others.run(core, &link) => match never {},
             failure = beat::run(core, &link, &others, proven_at) => failure,
@@ -97,12 +97,17 @@ impl Keeping for Driver {
 
 impl Driver {
     /// Puts a connection to use: at once, or once the state of its data is settled and its server has passed its trial.
-    async fn attach(&self, link: &Arc<SqlLink>, unsettled: Option<&Unsettled>) -> Result<Infallible, Failure> {
-        if let Some(unsettled) = unsettled {
-            settling::until_settled(&self.core, link, unsettled).await?;
-            let deadline = self.core.life.clock.now().saturating_add(self.site.config.connect_timeout);
-            trial::pass(&self.site, link.server(), deadline).await?;
-        }
+    async fn attach(&self, link: &Arc<SqlLink>, state: DataState) -> Result<Infallible, Failure> {
+        let name = match state {
+            DataState::Settled(name) => name,
+            DataState::Unsettled(unsettled) => {
+                let name = settling::until_settled(&self.core, link, &unsettled).await?;
+                let deadline = self.core.life.clock.now().saturating_add(self.site.config.connect_timeout);
+                trial::pass(&self.site, link.server(), deadline).await?;
+                name
+            }
+        };
+        link.connection.served.begin(name);
         self.core.attach(link.clone());
         std::future::pending().await
     }
@@ -131,7 +136,7 @@ pub(crate) async fn open(site: SqlSite) -> Result<Arc<Core>> {
         let id = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?;
         let opened = attempt(site, SessionNumber(id.bits()), connected, server.clone(), attempt_ends, place).await?;
         let (core, taken) = &opened;
-        if taken.unsettled.is_none()
+        if taken.state.unsettled().is_none()
             && let Err(failure) = trial::pass(site, &server, attempt_ends).await
         {
             let wire = &taken.link.connection.wire;
@@ -174,10 +179,10 @@ async fn attempt(
     });
     let answers = async {
         let greeted = greeted.await?;
-        let unsettled = Unsettled::read(&greeted, clock.now(), None)?;
-        Ok((unsettled, opened.await?))
+        let state = DataState::read(&greeted, clock.now(), None)?;
+        Ok((state, opened.await?))
     };
-    let (unsettled, opened) = until(&**clock, deadline, Effect::Unknown, answers).await?;
+    let (state, opened) = until(&**clock, deadline, Effect::Unknown, answers).await?;
     match word(&opened)? {
         // It says the same of the data's state as the answer before.
         "ok" | "unsettled" => {}
@@ -186,7 +191,7 @@ async fn attempt(
     }
     let core = Arc::new(Core::new(site, id, opened_at, runtime.clone()));
     let link = SqlLink::new(GreetedWire::new(wire.claim(), server, greeting), FIRST_CONNECTION, ());
-    Ok((core, TakenConnection { link, hints, unsettled, proven_at: opened_at }))
+    Ok((core, TakenConnection { link, hints, state, proven_at: opened_at }))
 }
 
 fn begin(config: &Config, id: SessionNumber) -> Statement {

@@ -22,6 +22,14 @@ use crate::timing::Timing;
 /// The longest time that is waited, in milliseconds: a day. No session has a timeout as long.
 const WAIT_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
 
+/// What a server says of the state of its data.
+#[derive(Clone, Debug)]
+pub(super) enum DataState {
+    /// Locks are granted. The name that the tables have for it.
+    Settled(String),
+    Unsettled(Unsettled),
+}
+
 /// A state of the data that is not settled.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Unsettled {
@@ -29,6 +37,18 @@ pub(super) struct Unsettled {
     pub(super) state: String,
     /// When a client that has waited from now on may settle it.
     pub(super) settles_at: BootInstant,
+}
+
+/// Fails if the answer to a beat tells that this state is not served any more: then what was withdrawn may have come
+/// back, and the session is to be taken over anew. Functions of an older schema tell nothing.
+pub(super) fn still_served(name: &str, beaten: &[AnswerRow]) -> Result<(), Failure> {
+    match &status(beaten)?.ask {
+        Some(told) if told != name => {
+            let message = "the connection leads to another state of the data than the one that was greeted over it";
+            Err(Failure::new(FailureKind::Broken, Effect::None, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Asks whether the state of the data is settled. `instance` is the server's account of itself at the connection's
@@ -42,27 +62,35 @@ fn ask() -> Statement {
     Statement::new("greet", vec![Argument::OptionalText(None)])
 }
 
-impl Unsettled {
-    /// Reads the answer of `greet`, received at this moment; `None` if it is settled. `before` is what was known over
-    /// an earlier connection.
-    pub(super) fn read(rows: &[AnswerRow], at: BootInstant, before: Option<&Self>) -> Result<Option<Self>, Failure> {
+impl DataState {
+    /// Reads the answer of `greet`, received at this moment. `before` is what was known over an earlier connection.
+    pub(super) fn read(rows: &[AnswerRow], at: BootInstant, before: Option<&Unsettled>) -> Result<Self, Failure> {
         let status = status(rows)?;
         match (status.text.as_deref(), &status.ask) {
-            (Some("ok"), _) => Ok(None),
+            (Some("ok"), Some(state)) => Ok(Self::Settled(state.clone())),
             (Some("unsettled"), Some(state)) => {
                 // The wait goes on that was begun over another connection to the same.
                 if let Some(before) = before.filter(|before| before.state == *state) {
-                    return Ok(Some(before.clone()));
+                    return Ok(Self::Unsettled(before.clone()));
                 }
                 let wait_ms = status.timeout_ms.unwrap_or(WAIT_MS_MAX).clamp(0, WAIT_MS_MAX);
                 let timeout = Duration::from_millis(wait_ms.unsigned_abs());
                 let settles_at = at.saturating_add(Timing { timeout }.doubt());
-                Ok(Some(Self { state: state.clone(), settles_at }))
+                Ok(Self::Unsettled(Unsettled { state: state.clone(), settles_at }))
             }
             _ => Err(Failure::unexpected()),
         }
     }
 
+    pub(super) fn unsettled(&self) -> Option<&Unsettled> {
+        match self {
+            Self::Settled(_) => None,
+            Self::Unsettled(unsettled) => Some(unsettled),
+        }
+    }
+}
+
+impl Unsettled {
     /// Whether no session of before can believe any more, so that the state may be settled.
     pub(super) fn is_over(&self, now: BootInstant) -> bool {
         now >= self.settles_at
@@ -109,15 +137,17 @@ pub(super) fn lacked<'a>(rows: &[AnswerRow], missing: &'a [Ticket]) -> impl Iter
 /// Says that the data lack what was acknowledged to this session, if they are not settled.
 async fn doubt(core: &Core, link: &Arc<SqlLink>) -> Result<(), Failure> {
     let greeted = core.patiently(core.ask(link, greet(&link.connection.instance))).await?;
-    let Some(unsettled) = Unsettled::read(&greeted, core.life.clock.now(), None)? else {
-        return Ok(());
-    };
-    let doubt = Statement::new("doubt", vec![Argument::Text(unsettled.state)]);
-    core.patiently(core.ask(link, doubt)).await.map(drop)
+    match DataState::read(&greeted, core.life.clock.now(), None)? {
+        DataState::Settled(_) => Ok(()),
+        DataState::Unsettled(Unsettled { state, .. }) => {
+            let doubt = Statement::new("doubt", vec![Argument::Text(state)]);
+            core.patiently(core.ask(link, doubt)).await.map(drop)
+        }
+    }
 }
 
-/// Waits until the state of the data is settled, and settles it if no other client does.
-pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &Unsettled) -> Result<(), Failure> {
+/// Waits until the state of the data is settled, and settles it if no other client does; returns its name.
+pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &Unsettled) -> Result<String, Failure> {
     tracing::debug!(target: "lockkeeper", server = %link.server(), "{}", unsettled.trouble(core.life.clock.now()));
     let mut unsettled = unsettled.clone();
     loop {
@@ -128,7 +158,7 @@ pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &
         if unsettled.is_over(core.life.clock.now()) {
             let settle = Statement::new("settle", vec![Argument::Text(unsettled.state.clone())]);
             match core.ask(link, settle).await {
-                Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(()),
+                Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(unsettled.state),
                 // The data changed their state again.
                 Ok(_) => {}
                 Err(failure) => pause_after(core, failure).await?,
@@ -136,9 +166,9 @@ pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &
         }
         // Another client may have settled it, or told that it misses something.
         match core.ask(link, ask()).await {
-            Ok(rows) => match Unsettled::read(&rows, core.life.clock.now(), Some(&unsettled))? {
-                Some(still) => unsettled = still,
-                None => return Ok(()),
+            Ok(rows) => match DataState::read(&rows, core.life.clock.now(), Some(&unsettled))? {
+                DataState::Unsettled(still) => unsettled = still,
+                DataState::Settled(name) => return Ok(name),
             },
             Err(failure) => pause_after(core, failure).await?,
         }

@@ -173,6 +173,22 @@ async fn the_longest_timeout_is_raised_with_a_wait_and_lowered_when_no_session_h
     }
 }
 
+#[tokio::test]
+async fn a_beat_names_the_state_of_the_data_and_none_that_is_not_settled() {
+    for server in each().await {
+        let client = server.open(1).await;
+        let named = async |beat| client.rows("beat", client.to_beat(1, beat, [&[]; 2], 0)).await.remove(0).ask;
+        let first = client.greet().await.2;
+        assert_eq!(named(2).await, Some(first.clone()));
+        client.says_that_it_is_restored().await;
+        assert_eq!(named(3).await.as_deref(), Some(""));
+        server.wait_ms().await;
+        let second = client.greet().await.2;
+        assert_ne!(first, second);
+        assert_eq!(named(4).await, Some(second));
+    }
+}
+
 /// Whether a statement grants a lock in a state that an operator's restore has begun.
 async fn is_granted_after_a_restore(server: &Server) -> bool {
     let client = server.open(1).await;
@@ -218,8 +234,8 @@ async fn is_granted_unseen(server: &mut Server, pooler: Option<&PgBouncer>, sess
     }
     // What the session holds goes on, and no departure is told.
     let beating = Client::connect(&url, session).await;
-    let beat = beating.to_beat(1, 2, [&[10 * session, 9], &[8]], 0);
-    assert_eq!(tickets(&beating.ok("beat", beat).await, RowKind::Missing), [9]);
+    let rows = beating.rows("beat", beating.to_beat(1, 2, [&[10 * session, 9], &[8]], 0)).await;
+    assert_eq!((rows[0].ask.as_deref(), tickets(&rows, RowKind::Missing)), (Some(""), vec![9]));
     assert!(refused == 0 || refused == 4, "{refused} of 4 statements were refused");
     refused == 0
 }

@@ -1,20 +1,23 @@
 -- Who lives: sessions beat, and look after one another.
 
--- Renews a session, and looks after what it holds and waits for.
+-- Renews a session, and looks after what it holds and waits for. Its status names the state of the data in `ask`, empty
+-- if that is not settled.
 {procedure} {schema}.beat_v1(
   p_session binary(16), p_epoch bigint, p_beat bigint, p_roll mediumblob, p_awaited mediumblob, p_ring bigint)
 {settings}
 answer: BEGIN
   DECLARE v_tickets mediumblob DEFAULT CONCAT(p_roll, p_awaited);
   DECLARE v_count bigint DEFAULT (LENGTH(p_roll) + LENGTH(p_awaited)) DIV 16;
+  DECLARE v_state varchar(36) CHARACTER SET utf8mb4 DEFAULT '';
   {begin}
   UPDATE {schema}.session s SET s.beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat < p_beat;
   IF ROW_COUNT() = 0 THEN
     {stale_or_gone}
   END IF;
-  SELECT 0 AS what, 'ok' AS text, CONNECTION_ID() AS number, 0 AS epoch;
+  SELECT CONVERT(s.id USING utf8mb4) INTO v_state FROM {schema}.state s WHERE {is_settled_row};
+  SELECT 0 AS what, 'ok' AS text, CONNECTION_ID() AS number, 0 AS epoch, v_state AS ask;
   -- That one who is waited for is gone is told only where it can be a turn.
-  IF NOT {is_settled} THEN
+  IF v_state = '' THEN
     SET v_tickets = p_roll, v_count = LENGTH(p_roll) DIV 16;
   END IF;
   IF v_count > 0 THEN

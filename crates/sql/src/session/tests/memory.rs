@@ -32,6 +32,8 @@ pub(super) struct Data {
     pub(super) is_full: bool,
     /// Whether connections listen as they should.
     pub(super) is_pooled: bool,
+    /// Whether its functions are those that say in the answer to a beat nothing of the state of the data.
+    pub(super) is_older: bool,
     pub(super) sessions: BTreeMap<u128, SessionRow>,
     pub(super) contenders: BTreeMap<u128, u128>,
     pub(super) broken: BTreeMap<u128, u128>,
@@ -339,7 +341,9 @@ impl Data {
             Some(row) => row.beat = beat,
         }
         let listens = i64::from(self.listening.contains_key(&session));
-        let mut rows = vec![AnswerRow { epoch: Some(listens), ..status("ok", 4_711) }];
+        let settled = self.settled.as_ref() == Some(&self.instance);
+        let ask = Some(if settled { self.state(&self.instance) } else { String::new() }).filter(|_| !self.is_older);
+        let mut rows = vec![AnswerRow { epoch: Some(listens), ask, ..status("ok", 4_711) }];
         rows.extend(self.missing(own, RowKind::Missing));
         rows.extend(self.missing(awaited, RowKind::Missing));
         rows.extend(self.of_ours(session));

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, Operation, Ticket};
-use lockkeeper_session::ClientTesting;
+use lockkeeper_core::{Liveness, LossReason, Operation, Ticket};
+use lockkeeper_session::{ClientTesting, News};
 
 use super::memory::Database;
-use super::{TIMEOUT, begun, pass, pass_ms, session, try_open};
+use super::{IDLE_BEAT, TIMEOUT, add_contender, begun, pass, pass_ms, session, try_open};
 use crate::engine::WakeMethod;
 
 /// Has another server take over.
@@ -133,4 +133,57 @@ async fn the_wait_goes_on_over_a_new_connection_to_the_same_and_begins_anew_at_a
     assert!(core.life.present_link().is_none());
     pass(Duration::from_secs(2)).await;
     assert!(core.life.present_link().is_some());
+}
+
+/// Has the server lose what it had acknowledged behind connections that outlive that.
+fn change_behind_a_proxy(database: &Database) {
+    database.data().instance = "two".to_owned();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_was_withdrawn_and_came_back_goes_at_the_next_beat_over_a_connection_that_outlived_a_loss() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    change_behind_a_proxy(&database);
+    database.data().contenders.insert(7, core.id.0);
+    pass(IDLE_BEAT).await;
+    pass_ms(1).await;
+    assert!(!database.data().contenders.contains_key(&7), "its session does not know it any more");
+    assert!(core.life.bond().liveness().is_held());
+    assert!(core.life.present_link().is_none(), "no lock is granted there yet");
+    pass(TIMEOUT + Duration::from_secs(1)).await;
+    assert_eq!(database.data().settled.as_deref(), Some("two"));
+    assert_eq!(core.life.present_link().expect("it is settled").number, 2);
+    let beats = database.count("beat");
+    pass(TIMEOUT).await;
+    assert!(database.count("beat") > beats);
+    assert_eq!(core.life.present_link().expect("it stays settled").number, 2, "it connects once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_found_out_as_well_if_another_client_has_settled_it_before_the_next_beat() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    let lost = add_contender(&database, &core, 8);
+    let mut told = core.contenders.told();
+    change_behind_a_proxy(&database);
+    {
+        let mut data = database.data();
+        data.settled = Some("two".to_owned());
+        data.contenders.remove(&8);
+        data.contenders.insert(7, core.id.0);
+    }
+    pass(IDLE_BEAT).await;
+    assert_eq!(told.try_recv(), Ok(News::Missing(lost)));
+    assert_eq!(core.reason_of_absence(lost), LossReason::Displaced);
+    assert!(!database.data().contenders.contains_key(&7));
+    assert_eq!(core.life.present_link().expect("it is settled").number, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beat_of_functions_that_say_nothing_of_the_state_of_the_data_is_as_good_as_before() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    database.data().is_older = true;
+    change_behind_a_proxy(&database);
+    pass(TIMEOUT).await;
+    assert!(core.life.bond().liveness().is_held());
+    assert_eq!(core.life.present_link().expect("it goes on").number, 1);
 }

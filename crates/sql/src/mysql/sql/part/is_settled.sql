@@ -1,1 +1,1 @@
-EXISTS (SELECT 1 FROM {schema}.state s WHERE s.is_settled AND s.run = {run})
+EXISTS (SELECT 1 FROM {schema}.state s WHERE {is_settled_row})

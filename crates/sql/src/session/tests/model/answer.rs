@@ -36,8 +36,10 @@ pub(super) enum Request {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Answer {
     pub(super) word: &'static str,
-    /// The name of the state, and for how long it is to be waited for.
-    pub(super) state: (u64, u64),
+    /// The name of the state; `None` where one that is not settled has none.
+    pub(super) state: Option<u64>,
+    /// For how long it is to be waited for.
+    pub(super) wait_ms: u64,
     pub(super) missing: Vec<Ticket>,
     pub(super) stands: Option<Ticket>,
     /// The contender that is waited for, if it is there.
@@ -51,15 +53,15 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn new(word: &'static str) -> Self {
         let (missing, beats) = (Vec::new(), Vec::new());
-        Self { word, state: (0, 0), missing, stands: None, owned: None, beats, token: None, ahead: None }
+        Self { word, state: None, wait_ms: 0, missing, stands: None, owned: None, beats, token: None, ahead: None }
     }
 
     /// The rows that sessions read.
     pub(super) fn rows(&self) -> Vec<AnswerRow> {
         let status = AnswerRow {
             text: Some(self.word.to_owned()),
-            ask: Some(self.state.0.to_string()),
-            timeout_ms: i64::try_from(self.state.1).ok(),
+            ask: Some(self.state.map_or_else(String::new, |state| state.to_string())),
+            timeout_ms: i64::try_from(self.wait_ms).ok(),
             ..AnswerRow::default()
         };
         let of = |what: RowKind, ticket: &Ticket| AnswerRow {

@@ -11,7 +11,7 @@ use super::flaw::Flaw;
 use super::server::{number_of, session_of};
 use crate::session::beat::not_standing;
 use crate::session::others::Observation;
-use crate::session::settling::{Unsettled, lacked};
+use crate::session::settling::{DataState, Unsettled, lacked, still_served};
 use crate::timing::{SessionBeat, Timing};
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -38,6 +38,8 @@ pub(super) struct ModelLink {
     pub(super) stage: LinkStage,
     /// The state of the data that was greeted over it.
     pub(super) greeted: Option<u64>,
+    /// The one under which it was put to use.
+    served: Option<u64>,
     pub(super) observation: Observation,
     /// The contender that is waited for, if the last beat showed it.
     owned: Option<Ticket>,
@@ -105,7 +107,8 @@ impl ModelClient {
             unsettled: None,
         };
         client.prove(opened_at, opened_at);
-        client.link = Some(ModelLink { greeted: Some(0), ..client.new_link(LinkStage::Attached) });
+        let link = client.new_link(LinkStage::Attached);
+        client.link = Some(ModelLink { greeted: Some(0), served: Some(0), ..link });
         client
     }
 
@@ -115,7 +118,7 @@ impl ModelClient {
 
     fn new_link(&self, stage: LinkStage) -> ModelLink {
         let observation = Observation::new(number_of(self.number));
-        ModelLink { epoch: self.links, stage, greeted: None, observation, owned: None }
+        ModelLink { epoch: self.links, stage, greeted: None, served: None, observation, owned: None }
     }
 
     /// Whether it believes that it holds.
@@ -225,10 +228,14 @@ impl ModelClient {
     pub(super) fn hear(&mut self, request: &Request, answer: &Answer, sent_at: BootInstant, now: BootInstant) -> Next {
         match request {
             Request::Greet { is_new } => self.greeted(answer, *is_new, now),
-            Request::Settle(_) if answer.word == "ok" => self.attach(),
+            Request::Settle(state) if answer.word == "ok" => self.attach(state.parse().ok()),
             Request::Settle(_) => Next::Ask(Request::Greet { is_new: false }),
             Request::Resume { kept, .. } => self.resumed(answer, *kept, sent_at, now),
-            Request::Beat { own, .. } => self.beaten(answer, *own, sent_at, now),
+            Request::Beat { own, .. } => {
+                let next = self.beaten(answer, *own, sent_at, now);
+                self.leave_another_state(answer);
+                next
+            }
             Request::Reap(dead) => self.reaped(answer, dead, now),
             Request::Join { ticket, .. } | Request::Look(ticket) => {
                 if self.has(Flaw::LooksProve) && answer.word == "ok" {
@@ -247,9 +254,10 @@ impl ModelClient {
     fn greeted(&mut self, answer: &Answer, is_new: bool, now: BootInstant) -> Next {
         let mut before = self.unsettled.clone();
         if let Some(before) = before.as_mut().filter(|_| self.has(Flaw::CountsForAnotherState)) {
-            before.state = answer.state.0.to_string();
+            before.state = answer.rows()[0].ask.clone().expect("its name");
         }
-        let mut unsettled = Unsettled::read(&answer.rows(), now, before.as_ref()).expect("such an answer");
+        let state = DataState::read(&answer.rows(), now, before.as_ref()).expect("such an answer");
+        let mut unsettled = state.unsettled().cloned();
         let is_new_to_us = |one: &&mut Unsettled| before.as_ref().is_none_or(|before| before.state != one.state);
         if let Some(unsettled) = unsettled.as_mut().filter(is_new_to_us) {
             match self.flaw {
@@ -261,20 +269,20 @@ impl ModelClient {
         self.unsettled.clone_from(&unsettled);
         let Some(link) = &mut self.link else { return Next::Nothing };
         if is_new {
-            link.greeted = Some(answer.state.0);
+            link.greeted = answer.state;
         }
         match (unsettled, is_new) {
             (unsettled, true) => link.stage = LinkStage::Resuming(unsettled),
             (Some(unsettled), false) => link.stage = LinkStage::Settling(unsettled),
-            (None, false) => return self.attach(),
+            (None, false) => return self.attach(answer.state),
         }
         Next::Nothing
     }
 
-    /// Puts its connection to use: what has waited for it is asked.
-    fn attach(&mut self) -> Next {
+    /// Puts its connection to use under this state of the data: what has waited for it is asked.
+    fn attach(&mut self, state: Option<u64>) -> Next {
         let Some(link) = &mut self.link else { return Next::Nothing };
-        link.stage = LinkStage::Attached;
+        (link.stage, link.served) = (LinkStage::Attached, state);
         self.go_on()
     }
 
@@ -320,9 +328,9 @@ impl ModelClient {
         let next = self.miss(answer, &missing);
         let Some(link) = &mut self.link else { return next };
         let LinkStage::Resuming(unsettled) = &link.stage else { return next };
-        match unsettled.clone() {
-            Some(unsettled) => link.stage = LinkStage::Settling(unsettled),
-            None => return self.attach(),
+        match (unsettled.clone(), link.greeted) {
+            (Some(unsettled), _) => link.stage = LinkStage::Settling(unsettled),
+            (None, state) => return self.attach(state),
         }
         next
     }
@@ -366,6 +374,15 @@ impl ModelClient {
                 self.take_grant(now);
                 Next::Nothing
             }
+        }
+    }
+
+    /// Gives up a connection that leads to another state of the data than the one under which it was put to use.
+    fn leave_another_state(&mut self, answer: &Answer) {
+        let served = self.link.as_ref().and_then(|link| link.served).filter(|_| answer.word == "ok");
+        let is_left = served.is_some_and(|state| still_served(&state.to_string(), &answer.rows()).is_err());
+        if is_left && !self.has(Flaw::StaysInAnotherState) {
+            self.detach();
         }
     }
 

@@ -84,8 +84,7 @@ impl World {
 
     fn is_done(&self, going: &[usize]) -> bool {
         let is_done = |client: &ModelClient| client.is_over || !client.wants && client.place.is_none();
-        // Over connections that outlive a change, the next that asks for a lock finds out that it is to be waited for.
-        let clears = going.iter().any(|client| !self.clients[*client].is_over) && !self.menu.is_pooled;
+        let clears = going.iter().any(|client| !self.clients[*client].is_over);
         going.iter().all(|client| is_done(&self.clients[*client])) && (!clears || self.server.is_queue_empty())
     }
 

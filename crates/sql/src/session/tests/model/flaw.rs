@@ -27,6 +27,8 @@ pub(super) enum Flaw {
     AbsenceProves,
     /// Locks are granted in a state that is not settled, over a connection that has outlived the change.
     ServesUnsettled,
+    /// A connection is used on whatever a beat says of the state of the data, as if it said "ok".
+    StaysInAnotherState,
     /// A session is removed whatever its beat is now.
     ReapsAnyBeat,
     /// A holder goes on whose place the data lack.
@@ -43,7 +45,7 @@ pub(super) enum Flaw {
 }
 
 impl Flaw {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::ObservesFromAsking,
         Self::LeavesMarginsOut,
         Self::BelievesFromAnswers,
@@ -56,6 +58,7 @@ impl Flaw {
         Self::NeverDoubts,
         Self::AbsenceProves,
         Self::ServesUnsettled,
+        Self::StaysInAnotherState,
         Self::ReapsAnyBeat,
         Self::HoldsWhatIsMissing,
         Self::JoinsOfOldEpochs,

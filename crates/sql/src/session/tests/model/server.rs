@@ -327,7 +327,7 @@ impl ModelServer {
         }
         let state = &self.tables.state;
         let answer = Answer::new(if self.is_settled() { "ok" } else { "unsettled" });
-        Answer { state: (state.id, state.wait_ms), ..answer }
+        Answer { state: Some(state.id), wait_ms: state.wait_ms, ..answer }
     }
 
     fn begin_state(&mut self, wait_ms: u64) {
@@ -433,7 +433,8 @@ impl ModelServer {
         let asked = own.into_iter().chain(awaited.filter(|_| tells));
         let missing = asked.filter(|ticket| !self.has_place(*ticket)).collect();
         let owned = awaited.filter(|ticket| self.has_place(*ticket));
-        Answer { missing, owned, beats: self.beats_beside(session), ..Answer::new("ok") }
+        let state = self.is_settled().then_some(self.tables.state.id);
+        Answer { state, missing, owned, beats: self.beats_beside(session), ..Answer::new("ok") }
     }
 
     fn beats_beside(&self, session: usize) -> Vec<SessionBeat> {

@@ -270,8 +270,8 @@ impl World {
     fn doubt(&mut self, client: usize) {
         let greeted = self.server.execute(client, &Request::Greet { is_new: true }, self.now_ns / MS);
         if greeted.word == "unsettled" {
-            let doubt = Request::Doubt(greeted.state.0.to_string());
-            self.server.execute(client, &doubt, self.now_ns / MS);
+            let state = greeted.state.expect("each has a name");
+            self.server.execute(client, &Request::Doubt(state.to_string()), self.now_ns / MS);
         }
     }
 

@@ -1,0 +1,1 @@
+s.is_settled AND s.run = {run}
