@@ -13,6 +13,7 @@ mod waits;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, LossReason, Ticket};
@@ -48,11 +49,13 @@ pub(crate) struct Core {
     /// limit.
     displaced: Mutex<BTreeSet<Ticket>>,
     pub(crate) waits: Waits,
+    /// The greatest timeout of sessions, as it was told last; see the site.
+    timeout_max_ms: Arc<AtomicI64>,
 }
 
 impl Core {
     fn new(site: &SqlSite, id: SessionNumber, opened_at: BootInstant, runtime: Handle) -> Self {
-        let SqlSite { config, clock, testing, .. } = site.clone();
+        let SqlSite { config, clock, testing, timeout_max_ms, .. } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
         let safe_until = opened_at.saturating_add(timing.belief());
         let (session, operation_timeout) = (id.to_string(), config.operation_timeout);
@@ -66,7 +69,13 @@ impl Core {
             last_beat: AtomicI64::new(FIRST_BEAT),
             contenders: OwnContenders::default(),
             displaced: Mutex::default(),
+            timeout_max_ms,
         }
+    }
+
+    /// The greatest timeout of sessions that settled data told last; none until then.
+    pub(super) fn timeout_max_told(&self) -> Duration {
+        Duration::from_millis(self.timeout_max_ms.load(Ordering::Relaxed).unsigned_abs())
     }
 
     /// Why a contender of ours is gone that the data do not know.

@@ -1,5 +1,6 @@
 //! The database of a URL: how its servers are connected to, and what its sessions share.
 
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -20,6 +21,8 @@ pub(crate) struct SqlSite {
     pub(crate) testing: ClientTesting,
     /// Set once an unverified server has passed its trial.
     pub(crate) is_tried: Arc<OnceLock<()>>,
+    /// The greatest timeout of sessions, in milliseconds, as the data of now, or those of before their loss, last told.
+    pub(crate) timeout_max_ms: Arc<AtomicI64>,
 }
 
 impl SqlSite {
@@ -34,7 +37,7 @@ impl SqlSite {
         }
         let config = Arc::new(config);
         let engine = Arc::new(Servers { config: config.clone(), clock: clock.clone() });
-        Ok(Self { engine, config, clock, testing: ClientTesting::default(), is_tried: Arc::default() })
+        Ok(Self::over(engine, config, clock))
     }
 
     /// A database that this pool leads to.
@@ -42,7 +45,12 @@ impl SqlSite {
     pub(crate) fn on_pool(pool: Arc<dyn PostgresPool>, config: Config, clock: Arc<dyn Clock>) -> Self {
         let config = Arc::new(config);
         let engine = Arc::new(PooledServer { pool, config: config.clone(), clock: clock.clone() });
-        Self { engine, config, clock, testing: ClientTesting::default(), is_tried: Arc::default() }
+        Self::over(engine, config, clock)
+    }
+
+    pub(crate) fn over(engine: Arc<dyn DatabaseEngine>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Self {
+        let (testing, is_tried, timeout_max_ms) = (ClientTesting::default(), Arc::default(), Arc::default());
+        Self { engine, config, clock, testing, is_tried, timeout_max_ms }
     }
 
     /// Connects to the first server that serves. Each is tried once.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
@@ -78,6 +79,9 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
         core.waits.mark_unnotified();
     }
     let served = state.map_or(Ok(()), |state| settling::still_served(state, &rows));
+    if let (Some(_), Ok(()), Some(timeout_max_ms)) = (state, &served, status(&rows)?.timeout_ms) {
+        core.timeout_max_ms.store(timeout_max_ms, Ordering::Relaxed);
+    }
     let missing: Vec<_> = tickets(&rows, RowKind::Missing).filter(|ticket| ours.contains(ticket)).collect();
     settling::miss_contenders(core, link, &rows, &missing).await?;
     if served.is_err() {

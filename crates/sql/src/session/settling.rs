@@ -5,6 +5,11 @@
 //! out: for the greatest timeout that any may have, and the margin. Where nothing seems to be lost, the wait is
 //! [`BRIEF`](crate::timing::BRIEF): a former client that is back within it, and misses what it had, has all wait for
 //! that greatest timeout.
+//!
+//! Data from before a greater longest timeout was set know nothing of it. So a client that settled data have told of
+//! it sets it again before it waits. Where no such client comes within the wait, a session with that timeout may
+//! believe for longer, unless an operator sets it again within the wait (`lockkeeper setup --max-session-timeout`).
+//!
 //! Each client counts that on its own clock, from the answer that told it; no server's clock has a part in it.
 
 use std::sync::Arc;
@@ -17,7 +22,7 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Link as _, SessionTiming 
 use crate::look::SqlLink;
 use crate::session::Core;
 use crate::statement::{AnswerRow, Argument, RowKind, Statement, status, tickets};
-use crate::timing::Timing;
+use crate::timing::{BRIEF, Timing};
 
 /// The longest time that is waited, in milliseconds: a day. No session has a timeout as long.
 const WAIT_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
@@ -35,6 +40,8 @@ pub(super) enum DataState {
 pub(super) struct Unsettled {
     /// The name that the tables have for it.
     pub(super) state: String,
+    /// For how long it is waited for.
+    wait: Duration,
     /// When a client that has waited from now on may settle it.
     pub(super) settles_at: BootInstant,
 }
@@ -62,6 +69,12 @@ fn ask() -> Statement {
     Statement::new("greet", vec![Argument::OptionalText(None)])
 }
 
+/// Sets the longest timeout of sessions.
+fn longest(timeout_max: Duration) -> Statement {
+    let timeout_ms = i64::try_from(timeout_max.as_millis()).ok();
+    Statement::new("limit", vec![Argument::OptionalInt(timeout_ms), Argument::Flag(false)])
+}
+
 impl DataState {
     /// Reads the answer of `greet`, received at this moment. `before` is what was known over an earlier connection.
     pub(super) fn read(rows: &[AnswerRow], at: BootInstant, before: Option<&Unsettled>) -> Result<Self, Failure> {
@@ -74,9 +87,9 @@ impl DataState {
                     return Ok(Self::Unsettled(before.clone()));
                 }
                 let wait_ms = status.timeout_ms.unwrap_or(WAIT_MS_MAX).clamp(0, WAIT_MS_MAX);
-                let timeout = Duration::from_millis(wait_ms.unsigned_abs());
-                let settles_at = at.saturating_add(Timing { timeout }.doubt());
-                Ok(Self::Unsettled(Unsettled { state: state.clone(), settles_at }))
+                let wait = Duration::from_millis(wait_ms.unsigned_abs());
+                let settles_at = at.saturating_add(Timing { timeout: wait }.doubt());
+                Ok(Self::Unsettled(Unsettled { state: state.clone(), wait, settles_at }))
             }
             _ => Err(Failure::unexpected()),
         }
@@ -91,6 +104,12 @@ impl DataState {
 }
 
 impl Unsettled {
+    /// Whether these data are from before a longest timeout that a client was told of: a session with that one may
+    /// believe for longer than they are waited for. A brief wait says nothing of the longest timeout.
+    pub(super) fn forgets(&self, timeout_max: Duration) -> bool {
+        BRIEF < self.wait && self.wait < timeout_max
+    }
+
     /// Whether no session of before can believe any more, so that the state may be settled.
     pub(super) fn is_over(&self, now: BootInstant) -> bool {
         now >= self.settles_at
@@ -151,6 +170,13 @@ pub(super) async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &
     tracing::debug!(target: "lockkeeper", server = %link.server(), "{}", unsettled.trouble(core.life.clock.now()));
     let mut unsettled = unsettled.clone();
     loop {
+        let timeout_max = core.timeout_max_told();
+        if unsettled.forgets(timeout_max) {
+            // That begins another state, of which the next answer tells.
+            if let Err(failure) = core.ask(link, longest(timeout_max)).await {
+                pause_after(core, failure).await?;
+            }
+        }
         let now = core.life.clock.now();
         core.life.set_trouble(Some(unsettled.trouble(now).at(link.server())));
         let next = now.saturating_add(core.timing.holding_interval()).min(unsettled.settles_at);

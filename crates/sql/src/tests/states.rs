@@ -174,18 +174,21 @@ async fn the_longest_timeout_is_raised_with_a_wait_and_lowered_when_no_session_h
 }
 
 #[tokio::test]
-async fn a_beat_names_the_state_of_the_data_and_none_that_is_not_settled() {
+async fn a_beat_names_the_state_of_the_data_with_the_longest_timeout_and_none_that_is_not_settled() {
     for server in each().await {
         let client = server.open(1).await;
-        let named = async |beat| client.rows("beat", client.to_beat(1, beat, [&[]; 2], 0)).await.remove(0).ask;
+        let named = async |beat| {
+            let status = client.rows("beat", client.to_beat(1, beat, [&[]; 2], 0)).await.remove(0);
+            (status.ask.expect("a name, or none"), status.timeout_ms)
+        };
         let first = client.greet().await.2;
-        assert_eq!(named(2).await, Some(first.clone()));
+        assert_eq!(named(2).await, (first.clone(), LONGEST));
         client.says_that_it_is_restored().await;
-        assert_eq!(named(3).await.as_deref(), Some(""));
+        assert_eq!(named(3).await, (String::new(), None));
         server.wait_ms().await;
         let second = client.greet().await.2;
         assert_ne!(first, second);
-        assert_eq!(named(4).await, Some(second));
+        assert_eq!(named(4).await, (second, LONGEST));
     }
 }
 

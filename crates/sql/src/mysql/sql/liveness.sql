@@ -1,7 +1,7 @@
 -- Who lives: sessions beat, and look after one another.
 
 -- Renews a session, and looks after what it holds and waits for. Its status names the state of the data in `ask`, empty
--- if that is not settled.
+-- if that is not settled, and has the greatest timeout of sessions.
 {procedure} {schema}.beat_v1(
   p_session binary(16), p_epoch bigint, p_beat bigint, p_roll mediumblob, p_awaited mediumblob, p_ring bigint)
 {settings}
@@ -9,13 +9,15 @@ answer: BEGIN
   DECLARE v_tickets mediumblob DEFAULT CONCAT(p_roll, p_awaited);
   DECLARE v_count bigint DEFAULT (LENGTH(p_roll) + LENGTH(p_awaited)) DIV 16;
   DECLARE v_state varchar(36) CHARACTER SET utf8mb4 DEFAULT '';
+  DECLARE v_timeout_max_ms bigint;
   {begin}
   UPDATE {schema}.session s SET s.beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat < p_beat;
   IF ROW_COUNT() = 0 THEN
     {stale_or_gone}
   END IF;
-  SELECT CONVERT(s.id USING utf8mb4) INTO v_state FROM {schema}.state s WHERE {is_settled_row};
-  SELECT 0 AS what, 'ok' AS text, CONNECTION_ID() AS number, 0 AS epoch, v_state AS ask;
+  SELECT CONVERT(s.id USING utf8mb4), s.timeout_max_ms INTO v_state, v_timeout_max_ms
+    FROM {schema}.state s WHERE {is_settled_row};
+  SELECT 0 AS what, 'ok' AS text, CONNECTION_ID() AS number, 0 AS epoch, v_timeout_max_ms AS timeout_ms, v_state AS ask;
   -- That one who is waited for is gone is told only where it can be a turn.
   IF v_state = '' THEN
     SET v_tickets = p_roll, v_count = LENGTH(p_roll) DIV 16;

@@ -1,7 +1,7 @@
 -- Who lives: sessions beat, and look after one another.
 
 -- Renews a session, and looks after what it holds, waits for and watches. Its status names the state of the data in
--- `ask`, empty if that is not settled.
+-- `ask`, empty if that is not settled, and has the greatest timeout of sessions.
 CREATE OR REPLACE FUNCTION {schema}.beat_v1(
   p_session uuid, p_epoch bigint, p_beat bigint, p_roll uuid[], p_awaited uuid[], p_ring bigint)
 RETURNS {answer} AS $$
@@ -27,7 +27,7 @@ BEGIN
       WHERE channel = '{channel}' || replace(p_session::text, '-', '')) THEN
     epoch := 1;
   END IF;
-  SELECT s.id::text INTO ask FROM {schema}.state s WHERE {is_settled_row};
+  SELECT s.id::text, s.timeout_max_ms INTO ask, timeout_ms FROM {schema}.state s WHERE {is_settled_row};
   ask := coalesce(ask, '');
   RETURN NEXT;
   RETURN QUERY

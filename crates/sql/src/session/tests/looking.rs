@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{LossReason, Operation, ServiceUrl};
-use lockkeeper_session::{ClientTesting, FailureKind, Names};
+use lockkeeper_session::{FailureKind, Names};
 
 use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
@@ -18,13 +18,7 @@ fn onlooker(database: &Database) -> Arc<Onlooker> {
     let mut config = Config::from_url(&url).unwrap();
     config.names = Names::unresolved();
     let (engine, config, clock) = (Arc::new(database.clone()), Arc::new(config), database.clock.clone());
-    Arc::new(look::onlooker(&SqlSite {
-        engine,
-        config,
-        clock,
-        testing: ClientTesting::default(),
-        is_tried: Arc::default(),
-    }))
+    Arc::new(look::onlooker(&SqlSite::over(engine, config, clock)))
 }
 
 fn missing() -> Statement {

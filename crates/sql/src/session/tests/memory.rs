@@ -34,6 +34,8 @@ pub(super) struct Data {
     pub(super) is_pooled: bool,
     /// Whether its functions are those that say in the answer to a beat nothing of the state of the data.
     pub(super) is_older: bool,
+    /// The greatest timeout of sessions, where it is more than any has; 0 if not.
+    pub(super) timeout_max_ms: i64,
     pub(super) sessions: BTreeMap<u128, SessionRow>,
     pub(super) contenders: BTreeMap<u128, u128>,
     pub(super) broken: BTreeMap<u128, u128>,
@@ -230,7 +232,7 @@ impl Data {
         if self.is_busy {
             return Some(Err(Failure::new(FailureKind::Busy, Effect::None, "busy")));
         }
-        use Argument::{Flag, Id, Ids, Int, OptionalText, Text};
+        use Argument::{Flag, Id, Ids, Int, OptionalInt, OptionalText, Text};
         Some(Ok(match (statement.function, &statement.arguments[..]) {
             ("greet", [OptionalText(instance)]) => {
                 let instance = instance.as_ref().unwrap_or(&self.instance);
@@ -246,6 +248,11 @@ impl Data {
                 if *state == self.state(&self.instance) && self.doubts == 0 {
                     self.doubts += 1;
                 }
+                vec![status("ok", 0)]
+            }
+            ("limit", [OptionalInt(Some(timeout_ms)), Flag(false)]) => {
+                self.timeout_max_ms = *timeout_ms;
+                self.doubts += 1;
                 vec![status("ok", 0)]
             }
             ("open", [Id(session), Int(timeout_ms), Text(_), Flag(_)]) => {
@@ -298,8 +305,12 @@ impl Data {
         format!("{instance}, doubted {} times", self.doubts)
     }
 
+    fn timeout_max_ms(&self) -> i64 {
+        self.sessions.values().map(|row| row.timeout_ms).max().unwrap_or(0).max(self.timeout_max_ms)
+    }
+
     fn state_of(&self, instance: &str) -> AnswerRow {
-        let greatest = self.sessions.values().map(|row| row.timeout_ms).max().unwrap_or(0);
+        let greatest = self.timeout_max_ms();
         let brief = self.brief.filter(|_| self.doubts == 0).map(|brief| i64::try_from(brief.as_millis()).unwrap());
         let state = Some(self.state(instance));
         match self.settled.as_deref() == Some(instance) {
@@ -343,7 +354,8 @@ impl Data {
         let listens = i64::from(self.listening.contains_key(&session));
         let settled = self.settled.as_ref() == Some(&self.instance);
         let ask = Some(if settled { self.state(&self.instance) } else { String::new() }).filter(|_| !self.is_older);
-        let mut rows = vec![AnswerRow { epoch: Some(listens), ask, ..status("ok", 4_711) }];
+        let timeout_ms = Some(self.timeout_max_ms()).filter(|_| settled && !self.is_older);
+        let mut rows = vec![AnswerRow { epoch: Some(listens), ask, timeout_ms, ..status("ok", 4_711) }];
         rows.extend(self.missing(own, RowKind::Missing));
         rows.extend(self.missing(awaited, RowKind::Missing));
         rows.extend(self.of_ours(session));

@@ -30,7 +30,7 @@ async fn try_open(database: &Database, url: &str, testing: ClientTesting) -> Res
     config.names = Names::unresolved();
     let config = Arc::new(config);
     let (engine, clock) = (Arc::new(database.clone()), database.clock.clone());
-    open(SqlSite { engine, config, clock, testing, is_tried: Arc::default() }).await
+    open(SqlSite { testing, ..SqlSite::over(engine, config, clock) }).await
 }
 
 /// A database whose waiters are woken so, and a session there.

@@ -187,3 +187,31 @@ async fn a_beat_of_functions_that_say_nothing_of_the_state_of_the_data_is_as_goo
     assert!(core.life.bond().liveness().is_held());
     assert_eq!(core.life.present_link().expect("it goes on").number, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_longest_timeout_that_older_data_do_not_know_is_set_again_and_waited_for() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    database.data().timeout_max_ms = i64::try_from((TIMEOUT * 3).as_millis()).unwrap();
+    pass(IDLE_BEAT + Duration::from_millis(1)).await;
+    // The copy is from before it was set.
+    database.data().timeout_max_ms = 0;
+    promote(&database);
+    pass(TIMEOUT * 3).await;
+    assert!(core.life.present_link().is_none(), "a session with that timeout may believe yet");
+    pass(Duration::from_secs(4)).await;
+    assert!(core.life.present_link().is_some());
+    assert_eq!(database.count("limit"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longest_timeout_that_was_lowered_is_not_raised_again() {
+    let (database, core) = begun(WakeMethod::Polled).await;
+    database.data().timeout_max_ms = i64::try_from((TIMEOUT * 3).as_millis()).unwrap();
+    pass(IDLE_BEAT + Duration::from_millis(1)).await;
+    database.data().timeout_max_ms = 0;
+    pass(IDLE_BEAT + Duration::from_millis(1)).await;
+    promote(&database);
+    pass(TIMEOUT + Duration::from_secs(1)).await;
+    assert!(core.life.present_link().is_some());
+    assert_eq!(database.count("limit"), 0);
+}

@@ -17,6 +17,8 @@ pub(super) struct Menu {
     pub(super) failures_max: usize,
     /// Whether connections outlive a failure of the server: those of a pooler do.
     pub(super) is_pooled: bool,
+    /// Whether the oldest data are from before the longest timeout was set.
+    pub(super) is_raised: bool,
     /// The session that is back in time if data are put back that look complete: the promise is for such.
     pub(super) returns: Option<usize>,
     pub(super) endings: &'static [Ending],

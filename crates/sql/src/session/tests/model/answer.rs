@@ -13,6 +13,9 @@ pub(super) enum Request {
     },
     Settle(String),
     Doubt(String),
+    Limit {
+        timeout_max_ms: u64,
+    },
     Resume {
         epoch: i64,
         beat: i64,
@@ -38,8 +41,8 @@ pub(super) struct Answer {
     pub(super) word: &'static str,
     /// The name of the state; `None` where one that is not settled has none.
     pub(super) state: Option<u64>,
-    /// For how long it is to be waited for.
-    pub(super) wait_ms: u64,
+    /// For how long it is to be waited for; in the answer to a beat the greatest timeout.
+    pub(super) timeout_ms: u64,
     pub(super) missing: Vec<Ticket>,
     pub(super) stands: Option<Ticket>,
     /// The contender that is waited for, if it is there.
@@ -53,7 +56,7 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn new(word: &'static str) -> Self {
         let (missing, beats) = (Vec::new(), Vec::new());
-        Self { word, state: None, wait_ms: 0, missing, stands: None, owned: None, beats, token: None, ahead: None }
+        Self { word, state: None, timeout_ms: 0, missing, stands: None, owned: None, beats, token: None, ahead: None }
     }
 
     /// The rows that sessions read.
@@ -61,7 +64,7 @@ impl Answer {
         let status = AnswerRow {
             text: Some(self.word.to_owned()),
             ask: Some(self.state.map_or_else(String::new, |state| state.to_string())),
-            timeout_ms: i64::try_from(self.wait_ms).ok(),
+            timeout_ms: i64::try_from(self.timeout_ms).ok(),
             ..AnswerRow::default()
         };
         let of = |what: RowKind, ticket: &Ticket| AnswerRow {

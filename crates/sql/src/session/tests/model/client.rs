@@ -2,6 +2,8 @@
 //!
 //! It has one place at most, for which it waits as the recipes do.
 
+use std::time::Duration;
+
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Belief, SessionTiming as _};
@@ -84,11 +86,19 @@ pub(super) struct ModelClient {
     former: Option<Observation>,
     /// The state of the data that was not settled when it was seen last.
     unsettled: Option<Unsettled>,
+    /// The greatest timeout of sessions that it was told of.
+    timeout_max_ms: u64,
 }
 
 impl ModelClient {
     /// Begins with a session that was opened at this moment.
-    pub(super) fn new(number: usize, timing: Timing, flaw: Option<Flaw>, opened_at: BootInstant) -> Self {
+    pub(super) fn new(
+        number: usize,
+        timing: Timing,
+        flaw: Option<Flaw>,
+        opened_at: BootInstant,
+        timeout_max_ms: u64,
+    ) -> Self {
         let mut client = Self {
             number,
             timing,
@@ -105,6 +115,7 @@ impl ModelClient {
             last_beat: 1,
             former: None,
             unsettled: None,
+            timeout_max_ms,
         };
         client.prove(opened_at, opened_at);
         let link = client.new_link(LinkStage::Attached);
@@ -247,6 +258,7 @@ impl ModelClient {
                 self.leaving.retain(|leaving| leaving != ticket);
                 self.go_on()
             }
+            Request::Limit { .. } => Next::Ask(Request::Greet { is_new: false }),
             Request::Doubt(_) => Next::Nothing,
         }
     }
@@ -273,7 +285,10 @@ impl ModelClient {
         }
         match (unsettled, is_new) {
             (unsettled, true) => link.stage = LinkStage::Resuming(unsettled),
-            (Some(unsettled), false) => link.stage = LinkStage::Settling(unsettled),
+            (Some(unsettled), false) => {
+                link.stage = LinkStage::Settling(unsettled);
+                return self.remind();
+            }
             (None, false) => return self.attach(answer.state),
         }
         Next::Nothing
@@ -297,6 +312,19 @@ impl ModelClient {
             _ => None,
         };
         request.map_or(Next::Nothing, Next::Ask)
+    }
+
+    /// Sets the longest timeout again, if the data that it waits for do not know it.
+    pub(super) fn remind(&self) -> Next {
+        let timeout_max_ms = self.timeout_max_ms;
+        match self.link.as_ref().filter(|_| !self.is_over).map(|link| &link.stage) {
+            Some(LinkStage::Settling(unsettled))
+                if unsettled.forgets(Duration::from_millis(timeout_max_ms)) && !self.has(Flaw::ForgetsLongest) =>
+            {
+                Next::Ask(Request::Limit { timeout_max_ms })
+            }
+            _ => Next::Nothing,
+        }
     }
 
     /// Whether an answer shows that the session stands; else what is done.
@@ -329,10 +357,12 @@ impl ModelClient {
         let Some(link) = &mut self.link else { return next };
         let LinkStage::Resuming(unsettled) = &link.stage else { return next };
         match (unsettled.clone(), link.greeted) {
-            (Some(unsettled), _) => link.stage = LinkStage::Settling(unsettled),
-            (None, state) => return self.attach(state),
+            (Some(unsettled), _) => {
+                link.stage = LinkStage::Settling(unsettled);
+                if next == Next::Nothing { self.remind() } else { next }
+            }
+            (None, state) => self.attach(state),
         }
-        next
     }
 
     /// Takes in which contenders the data lack.
@@ -380,9 +410,11 @@ impl ModelClient {
     /// Gives up a connection that leads to another state of the data than the one under which it was put to use.
     fn leave_another_state(&mut self, answer: &Answer) {
         let served = self.link.as_ref().and_then(|link| link.served).filter(|_| answer.word == "ok");
-        let is_left = served.is_some_and(|state| still_served(&state.to_string(), &answer.rows()).is_err());
-        if is_left && !self.has(Flaw::StaysInAnotherState) {
-            self.detach();
+        let Some(served) = served else { return };
+        match still_served(&served.to_string(), &answer.rows()) {
+            Ok(()) => self.timeout_max_ms = answer.timeout_ms,
+            Err(_) if self.has(Flaw::StaysInAnotherState) => {}
+            Err(_) => self.detach(),
         }
     }
 

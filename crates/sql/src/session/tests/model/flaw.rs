@@ -19,6 +19,8 @@ pub(super) enum Flaw {
     WaitsOwnTimeout,
     /// The wait for one state goes on for another one.
     CountsForAnotherState,
+    /// A client does not set the longest timeout again that older data do not know.
+    ForgetsLongest,
     /// A state is settled whichever is named.
     SettlesAnyState,
     /// None says that the data lack what it had.
@@ -45,7 +47,7 @@ pub(super) enum Flaw {
 }
 
 impl Flaw {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::ObservesFromAsking,
         Self::LeavesMarginsOut,
         Self::BelievesFromAnswers,
@@ -54,6 +56,7 @@ impl Flaw {
         Self::SettlesAtOnce,
         Self::WaitsOwnTimeout,
         Self::CountsForAnotherState,
+        Self::ForgetsLongest,
         Self::SettlesAnyState,
         Self::NeverDoubts,
         Self::AbsenceProves,

@@ -19,6 +19,7 @@ const MENU: Menu = Menu {
     offers: BEATS,
     failures_max: 0,
     is_pooled: false,
+    is_raised: false,
     returns: None,
     endings: &[Ending::AllGoOn, Ending::FirstFallsSilent],
     flaw: None,
@@ -195,6 +196,7 @@ const PROXIED: Menu = Menu { kind: DatabaseKind::LazyMariadb, offers: PROXIED_CR
 const PROMOTED: Menu = Menu { offers: PROMOTIONS, failures_max: 2, ..MENU };
 const PROXIED_PROMOTED: Menu = Menu { kind: DatabaseKind::Mariadb, is_pooled: true, ..PROMOTED };
 const UNEQUAL: Menu = Menu { timeouts_ms: &[12_000, 6_000], ..PROMOTED };
+const RAISED: Menu = Menu { is_raised: true, ..UNEQUAL };
 const QUICK_DEATH: Menu = Menu { timeouts_ms: &[6_000, 12_000], ..MENU };
 const SETTLED: Menu = Menu { before: ONE_HAS_SETTLED, ..PROMOTED };
 const RESTORED: Menu =
@@ -215,7 +217,7 @@ const fn on(kind: DatabaseKind, menu: Menu) -> Menu {
 }
 
 /// Each menu, and how many schedules it has to its depth and one action deeper.
-const MENUS: [(Menu, usize, usize); 21] = [
+const MENUS: [(Menu, usize, usize); 22] = [
     (Menu { depth: 5, ..MENU }, 53_397, 432_861),
     (SLOW_AND_FAST, 6_654, 54_832),
     (QUICK_DEATH, 6_769, 56_295),
@@ -231,6 +233,7 @@ const MENUS: [(Menu, usize, usize); 21] = [
     (on(DatabaseKind::Mariadb, PROMOTED), 6_165, 41_116),
     (PROXIED_PROMOTED, 7_672, 54_200),
     (UNEQUAL, 6_380, 43_912),
+    (RAISED, 6_281, 42_605),
     (SETTLED, 6_916, 50_010),
     (RESTORED, 1_793, 10_111),
     (on(DatabaseKind::Mariadb, RESTORED), 1_793, 10_111),
@@ -286,6 +289,7 @@ fn finder(flaw: Flaw) -> (Menu, usize, &'static str) {
         Flaw::SettlesAtOnce => (PROMOTED, 1, both),
         Flaw::HoldsWhatIsMissing => (PROMOTED, 5, both),
         Flaw::WaitsOwnTimeout => (UNEQUAL, 1, both),
+        Flaw::ForgetsLongest => (RAISED, 1, both),
         Flaw::CountsForAnotherState => (SETTLED, 2, both),
         Flaw::SettlesAnyState => (WITNESSED, 4, both),
         Flaw::NeverDoubts => (WITNESSED, 2, both),

@@ -160,6 +160,17 @@ impl ModelServer {
         server
     }
 
+    /// Has the oldest data know neither the longest timeout, which was set since, nor the sessions with it.
+    pub(super) fn forget_longest(&mut self) {
+        let mut first = (*self.first).clone();
+        let longest = first.state.timeout_max_ms;
+        let is_shorter = |row: &BeatRow| row.timing.timeout.as_millis() < longest.into();
+        first.sessions = first.sessions.map(|row| row.filter(is_shorter));
+        let shorter = first.sessions.iter().flatten().map(|row| row.timing.timeout.as_millis()).max();
+        first.state.timeout_max_ms = u64::try_from(shorter.expect("a shorter one")).expect("it is short");
+        self.first = Rc::new(first);
+    }
+
     fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
     }
@@ -288,6 +299,7 @@ impl ModelServer {
             Request::Greet { is_new } => self.greet(*is_new),
             Request::Settle(state) => self.settle(state),
             Request::Doubt(state) => self.doubt(state),
+            Request::Limit { timeout_max_ms } => self.limit(*timeout_max_ms),
             Request::Resume { epoch, beat, kept } => self.resume(session, (*epoch, *beat), *kept),
             Request::Beat { epoch, beat, own, awaited } => {
                 is_flushed = self.raise_ceiling(now_ms);
@@ -327,7 +339,7 @@ impl ModelServer {
         }
         let state = &self.tables.state;
         let answer = Answer::new(if self.is_settled() { "ok" } else { "unsettled" });
-        Answer { state: Some(state.id), wait_ms: state.wait_ms, ..answer }
+        Answer { state: Some(state.id), timeout_ms: state.wait_ms, ..answer }
     }
 
     fn begin_state(&mut self, wait_ms: u64) {
@@ -383,6 +395,14 @@ impl ModelServer {
         Answer::new("ok")
     }
 
+    fn limit(&mut self, timeout_max_ms: u64) -> Answer {
+        if self.tables.state.timeout_max_ms < timeout_max_ms {
+            self.tables.state.timeout_max_ms = timeout_max_ms;
+            self.begin_state(timeout_max_ms);
+        }
+        Answer::new("ok")
+    }
+
     /// Returns whether it was raised, and so is flushed.
     fn raise_ceiling(&mut self, now_ms: u64) -> bool {
         if self.kind != DatabaseKind::Postgres || !self.is_settled() || !self.has_start() {
@@ -433,8 +453,8 @@ impl ModelServer {
         let asked = own.into_iter().chain(awaited.filter(|_| tells));
         let missing = asked.filter(|ticket| !self.has_place(*ticket)).collect();
         let owned = awaited.filter(|ticket| self.has_place(*ticket));
-        let state = self.is_settled().then_some(self.tables.state.id);
-        Answer { state, missing, owned, beats: self.beats_beside(session), ..Answer::new("ok") }
+        let (state, timeout_ms) = (self.is_settled().then_some(self.tables.state.id), self.tables.state.timeout_max_ms);
+        Answer { state, timeout_ms, missing, owned, beats: self.beats_beside(session), ..Answer::new("ok") }
     }
 
     fn beats_beside(&self, session: usize) -> Vec<SessionBeat> {

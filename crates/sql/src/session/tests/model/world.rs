@@ -62,9 +62,13 @@ impl World {
             back_by_ns: None,
             wrong: None,
         };
+        let timeout_max_ms = *menu.timeouts_ms.iter().max().expect("there are sessions");
         for (number, timing) in timings.into_iter().enumerate() {
             let opened_at = world.clock(number);
-            world.clients.push(ModelClient::new(number, timing, menu.flaw, opened_at));
+            world.clients.push(ModelClient::new(number, timing, menu.flaw, opened_at, timeout_max_ms));
+        }
+        if menu.is_raised {
+            world.server.forget_longest();
         }
         for &action in menu.before {
             world.act(action).expect("what has happened before is right");
@@ -257,22 +261,22 @@ impl World {
         if !held && self.clients[client].is_held() {
             self.granted(client);
         }
-        match next {
-            Next::Nothing => {}
-            Next::Ask(request) => self.ask(client, Some(request), true),
-            Next::Doubt => self.doubt(client),
+        let next = if next == Next::Doubt { self.doubt(client) } else { next };
+        if let Next::Ask(request) = next {
+            self.ask(client, Some(request), true);
         }
         if self.clients[client].link.is_none() {
             self.cut(client);
         }
     }
 
-    fn doubt(&mut self, client: usize) {
+    fn doubt(&mut self, client: usize) -> Next {
         let greeted = self.server.execute(client, &Request::Greet { is_new: true }, self.now_ns / MS);
         if greeted.word == "unsettled" {
             let state = greeted.state.expect("each has a name");
             self.server.execute(client, &Request::Doubt(state.to_string()), self.now_ns / MS);
         }
+        self.clients[client].remind()
     }
 
     fn granted(&mut self, client: usize) {
