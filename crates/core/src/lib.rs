@@ -68,4 +68,4 @@ pub use standing::{LivenessAt, PlaceBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::{ServiceUrl, UrlBuilder};
 pub use view::{ConnectionNumber, Extent, Freshness, MutexRole, QueueView};
-pub use wait::{Backoff, Wait};
+pub use wait::{Backoff, Wait, jittered};

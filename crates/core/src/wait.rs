@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::clock::{BootInstant, Clock};
+use crate::randomness;
 
 /// How long a caller waits for what it asks for.
 ///
@@ -85,22 +86,38 @@ impl Backoff {
         Self { next: first, max }
     }
 
-    /// Returns the pause before the next attempt.
-    pub fn pause(&mut self) -> Duration {
+    /// Returns the next pause, without jitter.
+    fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (self.next * 2).min(self.max);
         pause
     }
 
-    /// Waits for as long as the next pause.
+    /// Waits for as long as the next pause, with jitter.
     pub async fn rest(&mut self, clock: &dyn Clock) {
-        clock.sleep_until(clock.now().saturating_add(self.pause())).await;
+        let pause = jittered(self.pause(), randomness::spread());
+        clock.sleep_until(clock.now().saturating_add(pause)).await;
     }
+}
+
+/// What part of a pause jitter takes at most: a service that is away is asked a third more often at worst, and after a
+/// minute of it no two clients ask at the same moments.
+const JITTER_DIVISOR: u32 = 4;
+
+/// A pause between three quarters of this and all of it. Clients that lost their service together come back at
+/// different moments, and none later than without jitter.
+#[must_use]
+pub fn jittered(whole: Duration, random: u64) -> Duration {
+    let taken_max_nanos = u64::try_from((whole / JITTER_DIVISOR).as_nanos()).unwrap_or(u64::MAX - 1);
+    whole - Duration::from_nanos(random % (taken_max_nanos + 1))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::clock::TestClock;
 
     const NOW: BootInstant = BootInstant::from_nanos(1_000);
 
@@ -133,5 +150,33 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(70));
         let pauses = [(); 4].map(|()| backoff.pause().as_millis());
         assert_eq!(pauses, [20, 40, 70, 70]);
+    }
+
+    #[test]
+    fn jitter_takes_up_to_a_quarter_of_a_pause() {
+        let whole = Duration::from_millis(500);
+        let pauses = [0, 7, 125_000_000, u64::MAX].map(|random| jittered(whole, random));
+        assert!(pauses.iter().all(|pause| (whole * 3 / 4..=whole).contains(pause)), "{pauses:?}");
+        assert_eq!((pauses[0], pauses[2]), (whole, whole * 3 / 4));
+        assert_eq!(jittered(Duration::ZERO, 7), Duration::ZERO);
+        assert!(jittered(Duration::MAX, 7) > Duration::MAX / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_lost_their_service_together_ask_for_it_at_different_moments() {
+        randomness::seed_this_thread(7);
+        let clock = TestClock::new();
+        let begun = clock.now();
+        let asking = async || {
+            let (mut backoff, mut asked) = (Backoff::CONNECTING, BTreeSet::new());
+            while clock.now() < begun.saturating_add(Duration::from_secs(60)) {
+                backoff.rest(&clock).await;
+                asked.insert(clock.now());
+            }
+            asked
+        };
+        let (one, other) = tokio::join!(asking(), asking());
+        let together = one.intersection(&other).count();
+        assert!(together * 10 < one.len(), "{together} of {} times at the same moment", one.len());
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::jittered;
 use lockkeeper_core::randomness::next_of_sequence;
 use parking_lot::Mutex;
 
@@ -28,8 +29,7 @@ pub fn pause_after(attempts: u32, random: &mut Random) -> Duration {
         return Duration::ZERO;
     };
     let whole = PAUSE_BASE.saturating_mul(1 << doublings.min(DOUBLINGS_MAX)).min(PAUSE_MAX);
-    let half_nanos = u64::try_from(whole.as_nanos() / 2).unwrap_or(u64::MAX - 1);
-    whole - Duration::from_nanos(random.below(half_nanos + 1))
+    jittered(whole, next_of_sequence(&mut random.0))
 }
 
 /// In which order the ways of a round are tried.

@@ -231,8 +231,7 @@ impl WithdrawalTask {
                 tracing::error!(target: "lockkeeper", %error, "a contender cannot leave its queue; trying again");
                 // A caller that waits should not wait for an operator.
                 self.tell(Err(error));
-                let clock = &self.inner.link.clock;
-                clock.sleep_until(clock.now().saturating_add(self.pauses.pause())).await;
+                self.pauses.rest(&*self.inner.link.clock).await;
                 true
             }
         }
