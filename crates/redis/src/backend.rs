@@ -116,7 +116,9 @@ impl Backend for RedisBackend {
     }
 
     fn trouble(&self) -> Option<Error> {
-        self.onlooker.trouble()
+        // An attempt that waits for a server has not failed yet.
+        let loading = self.site.config.access.loading.trouble();
+        loading.map(|failure| failure.into_core(Operation::Connect, false)).or_else(|| self.onlooker.trouble())
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

@@ -4,12 +4,14 @@
 //! A connection is one socket, which never comes back. What is done when it is lost, and what the scripts do, is left
 //! to the session.
 //!
-//! - `find`, `open`, `greeting`: which server has the keys, how it is connected to, and what it says of itself.
+//! - `find`, `open`, `greeting`, `loading`: which server has the keys, how it is connected to, what it says of itself,
+//!   and what is done while it loads its data.
 //! - `answer`: reads answers. `tracking`: reads notifications.
 
 mod answer;
 mod find;
 mod greeting;
+mod loading;
 mod open;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ mod tracking;
 pub(crate) use answer::{answer, list, number, only, text, texts};
 pub(crate) use find::until_replaced;
 pub(crate) use greeting::{HelloReply, Version};
+pub(crate) use loading::LoadingNote;
 pub(crate) use open::OpenedConnection;
 pub(crate) use tracking::{KeyMarks, KeyWait, KeyWake, Marked};
 

@@ -12,7 +12,7 @@ use lockkeeper_core::url::{Elsewhere, Given, Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Names, Server};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, LoadingNote};
 use crate::layout::Layout;
 use crate::script::KeyScheme;
 
@@ -104,7 +104,7 @@ pub(crate) struct RedisCredentials {
     pub(crate) password: String,
 }
 
-/// How this client and a server authenticate each other, and which database is used.
+/// How this client and a server authenticate each other, which database is used, and whether it is being loaded.
 #[derive(Clone, Default)]
 pub(crate) struct RedisAccess {
     pub(crate) credentials: Option<RedisCredentials>,
@@ -114,6 +114,9 @@ pub(crate) struct RedisAccess {
     pub(crate) is_secured: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<lockkeeper_tls::Connector>,
+    /// Whether the URL names this server alone: then none serves while it loads its data.
+    pub(crate) is_alone: bool,
+    pub(crate) loading: LoadingNote,
 }
 
 /// Whether a jump of the server's clock can push the service's time.
@@ -174,6 +177,7 @@ impl Config {
         let given = SETTINGS.read(url)?;
         let (address, database) = address(url)?;
         let of_sentinels = of_sentinels(&given, &address)?;
+        let is_alone = matches!(&address, Address::Servers(servers) if servers.len() == 1);
         Ok(Self {
             service: url.to_string(),
             address,
@@ -185,6 +189,8 @@ impl Config {
                 is_secured: SETTINGS.is_secured(url),
                 #[cfg(feature = "tls")]
                 tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Connector::from_url(url)).transpose()?,
+                is_alone,
+                loading: LoadingNote::default(),
             },
             base: given.text("base").to_owned(),
             naming: if given.text("layout") == "setnx" { KeyScheme::Setnx } else { KeyScheme::Ours },

@@ -1,18 +1,21 @@
-//! The opening of a connection: a socket, TLS where the URL asks for it, the greeting in RESP3, and tracking.
+//! The opening of a connection: a socket, TLS where the URL asks for it, the greeting in RESP3, and tracking. How a
+//! server is waited for that loads its data: `loading`.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
+use lockkeeper_core::Backoff;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{AnswerMeter, Asking, Effect, Failure, FailureKind, Server, Socket};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
+use redis::{AsyncConnectionConfig, Pipeline, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::connection::answer::{HELLO, answer, of_transport, refusal, refusal_of_hello};
 use crate::connection::greeting::HelloReply;
+use crate::connection::loading::{question, refusal_of_loading};
 use crate::connection::tracking::WaitRegistry;
 use crate::connection::{BATCHES_MAX, Batch, Connection, ConnectionEnd, Driver, SendLine, send, sorted};
 use crate::url::{RedisAccess, RedisCredentials};
@@ -48,7 +51,8 @@ impl Connection {
 
     /// Connects, and sends a first batch with what asks who the server is, so that it takes no round trip more.
     ///
-    /// It may take effect although this fails: on a server that is refused for what it is, or when time is up.
+    /// It may take effect although this fails: on a server that is refused for what it is, or when time is up. It is
+    /// sent again to a server that was loading its data, and may take effect twice where that ended meanwhile.
     pub(crate) async fn open_with(
         first: Batch,
         server: &Server,
@@ -56,11 +60,16 @@ impl Connection {
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<OpenedConnection, Failure> {
-        tokio::select! {
+        let heard = OnceLock::new();
+        let opened = tokio::select! {
             biased;
-            opened = connect(first, server, access, clock) => opened.map_err(|failure| failure.at(server)),
-            () = clock.sleep_until(deadline) => Err(silent(access).at(server)),
+            opened = connect(first, server, access, clock, &heard) => opened,
+            () = clock.sleep_until(deadline) => Err(heard.get().cloned().unwrap_or_else(|| silent(access))),
+        };
+        if opened.is_ok() || heard.get().is_none() {
+            access.loading.clear(server, &opened);
         }
+        opened.map_err(|failure| failure.at(server))
     }
 }
 
@@ -70,19 +79,15 @@ fn silent(access: &RedisAccess) -> Failure {
     if access.is_secured { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
+/// Opens the socket, greets, and sends the first batch; what a server says that loads its data is `heard`.
 async fn connect(
     first: Batch,
     server: &Server,
     access: &RedisAccess,
     clock: &Arc<dyn Clock>,
+    heard: &OnceLock<Failure>,
 ) -> Result<OpenedConnection, Failure> {
-    let socket = Socket::connect(server, "redis").await?;
-    #[cfg(feature = "tls")]
-    let socket = match &access.tls {
-        Some(tls) => socket.secure(tls, server).await?,
-        None => socket,
-    };
-    let socket = socket.limited_to(ANSWER_BYTES_MAX);
+    let socket = socket(server, access).await?;
     let (meter, waits) = (socket.meter(), Arc::<WaitRegistry>::default());
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
@@ -99,14 +104,8 @@ async fn connect(
         drop(ending);
     });
     let driver = Driver(driving.abort_handle());
-    let sent_at = clock.now();
-    let introduced = introduce(connection.clone(), meter.clone(), clock.clone());
-    let introduced = Asking::begin(introduced, runtime.clone());
-    let answered = Asking::begin(ask(connection.clone(), first, meter.clone(), clock.clone()), runtime.clone());
-    // A server that is refused is not waited for until it has answered all.
-    let introduced = introduced.await.map_err(|error| meter.judge(of_broken_greeting(error, access)))?;
-    let greeting = greeting(introduced)?;
-    let answers = answered.await;
+    let speaker = Speaker { connection: connection.clone(), meter: meter.clone(), clock: clock.clone() };
+    let (greeting, sent_at, answers) = greet(speaker, first, server, access, heard).await?;
     let connection = Connection {
         server: server.clone(),
         greeting,
@@ -120,6 +119,51 @@ async fn connect(
         batches: Arc::new(AtomicUsize::new(0)),
     };
     Ok(OpenedConnection { connection, sent_at, answers })
+}
+
+async fn socket(server: &Server, access: &RedisAccess) -> Result<Socket, Failure> {
+    let socket = Socket::connect(server, "redis").await?;
+    #[cfg(feature = "tls")]
+    let socket = match &access.tls {
+        Some(tls) => socket.secure(tls, server).await?,
+        None => socket,
+    };
+    Ok(socket.limited_to(ANSWER_BYTES_MAX))
+}
+
+/// Introduces us and sends the first batch, once the server has its data; returns when that was sent, too.
+///
+/// The first batch goes along, unless the last server that was heard of loads its data: it has all scripts.
+async fn greet(
+    speaker: Speaker,
+    first: Batch,
+    server: &Server,
+    access: &RedisAccess,
+    heard: &OnceLock<Failure>,
+) -> Result<(HelloReply, BootInstant, Result<Vec<Value>, Failure>), Failure> {
+    let (runtime, first, sent_at) = (Handle::current(), Arc::new(first), speaker.clock.now());
+    let introduced = Asking::begin(speaker.clone().introduce(), runtime.clone());
+    let goes_along = !access.loading.is_some();
+    let answered = goes_along.then(|| Asking::begin(speaker.clone().ask(first.clone()), runtime));
+    // A server that is refused is not waited for until it has answered all.
+    let introduced = introduced.await.map_err(|error| speaker.meter.judge(of_broken_greeting(error, access)))?;
+    let (greeting, loading) = greeting(introduced)?;
+    match (loading, answered) {
+        (None, Some(answered)) => return Ok((greeting, sent_at, answered.await)),
+        (None, None) => {}
+        (Some(failure), _) => {
+            access.loading.set(server, failure.clone());
+            let _ = heard.set(failure.clone());
+            // Another one may serve, as after a promotion.
+            if !access.is_alone || greeting.is_of_cluster {
+                return Err(failure);
+            }
+            let loaded = speaker.clone().until_loaded().await;
+            loaded.map_err(|error| speaker.meter.judge(of_transport(error, Effect::None)))?;
+        }
+    }
+    let sent_at = speaker.clock.now();
+    Ok((greeting, sent_at, speaker.ask(first).await))
 }
 
 /// Takes in what the server tells unasked.
@@ -148,47 +192,67 @@ fn info(access: &RedisAccess) -> RedisConnectionInfo {
     }
 }
 
-/// Gives the connection its name, has the server tell of changes of what is read, and asks what it is.
-///
-/// Without NOLOOP: a script of this very connection may remove the contender that another of our own waits for.
-async fn introduce(
+/// What speaks over a connection until it is one of ours.
+#[derive(Clone)]
+struct Speaker {
     connection: MultiplexedConnection,
     meter: Arc<AnswerMeter>,
     clock: Arc<dyn Clock>,
-) -> Result<Vec<Value>, RedisError> {
-    let mut introduction = pipe();
-    introduction.cmd("CLIENT").arg("SETNAME").arg(NAME);
-    introduction.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
-    // A user may lack the right to this alone, and would then wait in vain.
-    introduction.cmd("CLIENT").arg("CACHING").arg("YES");
-    introduction.cmd(HELLO);
-    send(connection, &introduction, &meter, &*clock).await
 }
 
-/// Reads the answers to that.
-fn greeting(answers: Vec<Value>) -> Result<HelloReply, Failure> {
-    let [named, tracked, cached, greeted] = <[_; 4]>::try_from(answers).map_err(|_| Failure::unexpected())?;
+impl Speaker {
+    async fn send(self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        send(self.connection, commands, &self.meter, &*self.clock).await
+    }
+
+    /// Gives the connection its name, has the server tell of changes of what is read, and asks what it is, and whether
+    /// it loads its data.
+    ///
+    /// Without NOLOOP: a script of this very connection may remove the contender that another of our own waits for.
+    async fn introduce(self) -> Result<Vec<Value>, RedisError> {
+        let mut introduction = pipe();
+        introduction.cmd("CLIENT").arg("SETNAME").arg(NAME);
+        introduction.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
+        // A user may lack the right to this alone, and would then wait in vain.
+        introduction.cmd("CLIENT").arg("CACHING").arg("YES");
+        introduction.cmd(HELLO);
+        introduction.add_command(question());
+        self.send(&introduction).await
+    }
+
+    /// Asks again and again, until the server has loaded its data.
+    async fn until_loaded(self) -> Result<(), RedisError> {
+        let (mut backoff, mut asking) = (Backoff::CONNECTING, pipe());
+        asking.add_command(question());
+        loop {
+            backoff.rest(&*self.clock).await;
+            let answered = self.clone().send(&asking).await?;
+            if !answered.into_iter().any(|answered| refusal_of_loading(answered).is_some()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends the first batch, if there is one.
+    async fn ask(self, first: Arc<Batch>) -> Result<Vec<Value>, Failure> {
+        let Batch { pipeline, parts } = &*first;
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = self.send(pipeline).await;
+        sorted(parts, answers.map_err(|error| of_transport(error, Effect::Unknown))?)
+    }
+}
+
+/// Reads the answers to the introduction: what the server is, and whether it loads its data.
+fn greeting(answers: Vec<Value>) -> Result<(HelloReply, Option<Failure>), Failure> {
+    let [named, tracked, cached, greeted, asked] = <[_; 5]>::try_from(answers).map_err(|_| Failure::unexpected())?;
     let greeting = HelloReply::of(&answer(greeted, HELLO)?)?;
     greeting.check_use()?;
     answer(named, "CLIENT SETNAME")?;
     answer(tracked, "CLIENT TRACKING")?;
     answer(cached, "CLIENT CACHING")?;
-    Ok(greeting)
-}
-
-/// Sends the first batch, if there is one.
-async fn ask(
-    connection: MultiplexedConnection,
-    first: Batch,
-    meter: Arc<AnswerMeter>,
-    clock: Arc<dyn Clock>,
-) -> Result<Vec<Value>, Failure> {
-    let Batch { pipeline, parts } = first;
-    if parts.is_empty() {
-        return Ok(Vec::new());
-    }
-    let answers = send(connection, &pipeline, &meter, &*clock).await;
-    sorted(&parts, answers.map_err(|error| of_transport(error, Effect::Unknown))?)
+    Ok((greeting, refusal_of_loading(asked)))
 }
 
 /// Judges why there was no greeting.

@@ -1,6 +1,7 @@
 //! Tests with real servers and with strangers. The messages for refusals are tested in `answer`.
 
 mod batches;
+mod loading;
 mod servers;
 #[cfg(feature = "tls")]
 mod tls;

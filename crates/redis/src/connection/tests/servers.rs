@@ -59,10 +59,12 @@ async fn what_is_no_redis_of_use_is_told_in_one_line() {
     let introduced: &[&[u8]] = &[
         HELLO,
         b"+OK\r\n-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP.\r\n+OK\r\n\
-          %2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n",
+          %2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n+OK\r\n",
     ];
-    let sentinel: &[&[u8]] =
-        &[HELLO, b"+OK\r\n+OK\r\n+OK\r\n%2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n"];
+    let sentinel: &[&[u8]] = &[
+        HELLO,
+        b"+OK\r\n+OK\r\n+OK\r\n%2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n+OK\r\n",
+    ];
     for (address, kind, words) in [
         (unused.address(), ErrorKind::ConnectionLost, "refused"),
         (stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await, ErrorKind::Backend, "HTTP server"),

@@ -1,0 +1,61 @@
+//! A server that loads its data after a restart: how a client hears of it, and what it knows of it. How a connection
+//! waits for the end, `open` says.
+//!
+//! Such a server serves connections between two pieces of its data, so each client that comes back takes time from the
+//! loading. Thousands that each open a connection twice a second, and send it all scripts, keep it from its end. So one
+//! connection waits, and asks by one small command.
+
+use std::sync::Arc;
+
+use lockkeeper_session::{Failure, Server};
+use parking_lot::Mutex;
+use redis::{Cmd, Value, cmd};
+
+use crate::connection::answer::answer;
+
+/// A script that does nothing. A server that loads refuses it, and who may lock may send it: a user may lack `PING`.
+const NOTHING: &str = "return 0";
+
+/// What is asked of a server to hear whether it loads its data.
+pub(super) fn question() -> Cmd {
+    let mut question = cmd("SCRIPT");
+    question.arg("LOAD").arg(NOTHING);
+    question
+}
+
+/// Reads the answer to that: why the server serves none, if it loads its data. Any other refusal is for those that need
+/// what it refuses.
+pub(super) fn refusal_of_loading(answered: Value) -> Option<Failure> {
+    match &answered {
+        Value::ServerError(error) if error.code() == "LOADING" => answer(answered, "SCRIPT LOAD").err(),
+        _ => None,
+    }
+}
+
+/// Which server of a service loads its data, as far as one client has heard. Its clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct LoadingNote(Arc<Mutex<Option<(Server, Failure)>>>);
+
+impl LoadingNote {
+    /// Returns why the service does not serve, if that is why.
+    pub(crate) fn trouble(&self) -> Option<Failure> {
+        self.0.lock().as_ref().map(|(_, failure)| failure.clone())
+    }
+
+    pub(super) fn is_some(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    /// Notes what a server has said that loads its data.
+    pub(super) fn set(&self, server: &Server, failure: Failure) {
+        *self.0.lock() = Some((server.clone(), failure.at(server)));
+    }
+
+    /// Notes that a server serves, or that this one cannot be used for another reason.
+    pub(super) fn clear<T>(&self, server: &Server, opened: &Result<T, Failure>) {
+        let mut noted = self.0.lock();
+        if opened.is_ok() || noted.as_ref().is_some_and(|(loading, _)| loading == server) {
+            *noted = None;
+        }
+    }
+}
