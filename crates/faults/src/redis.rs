@@ -142,6 +142,12 @@ impl Setup {
         self.and([format!("maxclients {count}")])
     }
 
+    /// A pause, in microseconds, for each command of its log that it loads. Meanwhile it takes connections, and serves
+    /// no data.
+    pub fn loads_slowly(self, pause_us: u32) -> Self {
+        self.and([format!("key-load-delay {pause_us}")])
+    }
+
     /// A user, as a line of an ACL file says it without its first word: `lk on >secret ~* +@all`.
     pub fn user(self, rules: &str) -> Self {
         self.and([format!("user {rules}")])

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use lockkeeper_core::Backoff;
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -26,6 +27,10 @@ const NAME: &str = "lockkeeper";
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, with their data, has a third of it. It is
 /// the crate `redis` that reads answers, and it has no limit for them.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// How long a server that loads its data may take to say so again, between two pieces of it. Other attempts wait for
+/// the one that asks, and should not do so for a connection that is dead.
+const QUESTION_MAX: Duration = Duration::from_secs(5);
 
 /// A connection whose server was asked more with what asks who it is.
 pub(crate) struct OpenedConnection {
@@ -60,6 +65,7 @@ impl Connection {
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<OpenedConnection, Failure> {
+        access.loading.until_none_waits(server, &**clock, deadline).await?;
         let heard = OnceLock::new();
         let opened = tokio::select! {
             biased;
@@ -143,7 +149,7 @@ async fn greet(
 ) -> Result<(HelloReply, BootInstant, Result<Vec<Value>, Failure>), Failure> {
     let (runtime, first, sent_at) = (Handle::current(), Arc::new(first), speaker.clock.now());
     let introduced = Asking::begin(speaker.clone().introduce(), runtime.clone());
-    let goes_along = !access.loading.is_some();
+    let goes_along = access.loading.trouble().is_none();
     let answered = goes_along.then(|| Asking::begin(speaker.clone().ask(first.clone()), runtime));
     // A server that is refused is not waited for until it has answered all.
     let introduced = introduced.await.map_err(|error| speaker.meter.judge(of_broken_greeting(error, access)))?;
@@ -158,8 +164,8 @@ async fn greet(
             if !access.is_alone || greeting.is_of_cluster {
                 return Err(failure);
             }
-            let loaded = speaker.clone().until_loaded().await;
-            loaded.map_err(|error| speaker.meter.judge(of_transport(error, Effect::None)))?;
+            let _waiting = access.loading.begin_to_wait();
+            speaker.clone().until_loaded(failure).await?;
         }
     }
     let sent_at = speaker.clock.now();
@@ -220,14 +226,20 @@ impl Speaker {
         self.send(&introduction).await
     }
 
-    /// Asks again and again, until the server has loaded its data.
-    async fn until_loaded(self) -> Result<(), RedisError> {
+    /// Asks again and again, until the server has loaded its data; fails as it has said first if it falls silent.
+    async fn until_loaded(self, loading: Failure) -> Result<(), Failure> {
         let (mut backoff, mut asking) = (Backoff::CONNECTING, pipe());
         asking.add_command(question());
         loop {
             backoff.rest(&*self.clock).await;
-            let answered = self.clone().send(&asking).await?;
-            if !answered.into_iter().any(|answered| refusal_of_loading(answered).is_some()) {
+            let silent_from = self.clock.now().saturating_add(QUESTION_MAX);
+            let answers = tokio::select! {
+                biased;
+                answers = self.clone().send(&asking) => answers,
+                () = self.clock.sleep_until(silent_from) => return Err(loading),
+            };
+            let answers = answers.map_err(|error| self.meter.judge(of_transport(error, Effect::None)))?;
+            if !answers.into_iter().any(|answered| refusal_of_loading(answered).is_some()) {
                 return Ok(());
             }
         }

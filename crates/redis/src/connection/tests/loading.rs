@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::{Advice, Backend, ErrorKind, Operation};
+use lockkeeper_faults::redis::{Flush, Server, Setup};
 use lockkeeper_session::{Failure, FailureKind};
 use parking_lot::Mutex;
 use redis::Value;
@@ -13,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::RedisBackend;
-use crate::connection::tests::{NOTHING, clock, config, server_at, soon};
+use crate::connection::tests::{NOTHING, clock, config, server_at, soon, words};
 use crate::connection::{Batch, Connection, LoadedScript, OpenedConnection};
 use crate::url::Config;
 
@@ -183,6 +184,27 @@ async fn an_attempt_that_has_waited_until_its_deadline_says_that_the_server_load
 }
 
 #[tokio::test]
+async fn of_several_attempts_of_one_client_one_has_a_connection_to_a_server_that_loads() {
+    let server = Restarted::start(EVER, "").await;
+    let (config, address) = (alone(&server), server.address);
+    let attempt = |within| {
+        let config = config.clone();
+        tokio::spawn(async move { open(&config, address, within).await.map(drop) })
+    };
+    let first = attempt(LONG);
+    let heard = async || config.access.loading.trouble();
+    lockkeeper_faults::wait::until("the trouble", LONG, heard).await.expect("it is told");
+    let (second, late) = (attempt(LONG), attempt(Duration::from_millis(100)));
+    assert_loading(late.await.expect("a task").expect_err("it loads"), address);
+    assert_eq!(server.connections(), 1);
+    server.has_loaded();
+    for attempt in [first, second] {
+        attempt.await.expect("a task").expect("it serves");
+    }
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
 async fn none_waits_for_a_server_beside_which_another_may_serve() {
     let (loading, serving) = (Restarted::start(EVER, "").await, Restarted::start(0, "").await);
     let several = config(&format!("redis://{},{}", loading.address, serving.address));
@@ -218,4 +240,68 @@ async fn a_session_that_waits_for_a_server_that_loads_is_told_why_and_opens_with
     assert_eq!(server.connections(), 1);
     assert!(backend.trouble().is_none());
     drop(session);
+}
+
+/// How many commands a real server loads from its log, and the pause for each: many seconds, unless it is told to go
+/// on. It serves connections once in 1,024 of them.
+const LOGGED: u32 = 60_000;
+const PAUSE_US: u32 = 100;
+
+/// How many questions of each client it refuses before it is told to go on.
+const REFUSED: usize = 3;
+
+/// How many clients open a session meanwhile.
+const CLIENTS: usize = 20;
+
+/// How often a server was sent a command, and how often it refused it before it looked at it.
+async fn calls(server: &Server, command: &str) -> (usize, usize) {
+    let told: String = server.ask(&["INFO", "commandstats"]).await.expect("what it has done");
+    let line = told.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:"))).unwrap_or_default();
+    let number = |name: &str| {
+        let field = line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        field.map_or(0, |number| number.parse().expect("a number"))
+    };
+    (number("calls"), number("rejected_calls"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_server_that_loads_for_seconds_is_asked_over_one_connection_of_each_client() {
+    if !lockkeeper_faults::redis::availability().or_skip_here() {
+        return;
+    }
+    let setup = Setup::new().append_only(Flush::EverySecond).loads_slowly(PAUSE_US);
+    let mut server = setup.start().await.expect("a server");
+    let logged = (0..LOGGED).fold(Batch::new(), |batch, _| batch.command(words("INCR key")));
+    soon("the writes", super::open(server.address()).await.send(logged)).await.expect("answers");
+    server.stop().await;
+    server.start().expect("it starts again");
+    let address = server.address();
+    let listens = async || TcpStream::connect(address).await.ok();
+    lockkeeper_faults::wait::until("the server", LONG, listens).await.expect("it listens");
+    let backends: Vec<_> = (0..CLIENTS)
+        .map(|_| Arc::new(RedisBackend::with(config(&format!("redis://{address}?connect_timeout=60s")), clock())))
+        .collect();
+    let opening: Vec<_> = backends
+        .iter()
+        .map(|backend| {
+            let backend = backend.clone();
+            tokio::spawn(async move { backend.session().await })
+        })
+        .collect();
+    let first_loads = config(&format!("redis://{address}")).layout().scripts().len();
+    let asked = async || (calls(&server, "script|load").await.1 >= CLIENTS * (first_loads + REFUSED)).then_some(());
+    lockkeeper_faults::wait::until("the questions", LONG, asked).await.expect("they are asked");
+    for backend in &backends {
+        let trouble = backend.trouble().expect("it is told");
+        assert!(trouble.to_string().contains("is loading its data"), "{trouble}");
+    }
+    server.ask::<String>(&["CONFIG", "SET", "key-load-delay", "0"]).await.expect("it goes on");
+    let mut sessions = Vec::new();
+    for session in opening {
+        sessions.push(soon("a session", session).await.expect("a task").expect("it is opened"));
+    }
+    // The crate `redis` greets, and so do we.
+    assert_eq!(calls(&server, "hello").await.0, 2 * CLIENTS, "each has one connection");
+    let (_, refused) = calls(&server, "evalsha").await;
+    assert!(refused <= CLIENTS, "{refused} first batches were refused");
 }
