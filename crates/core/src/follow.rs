@@ -19,6 +19,10 @@ use crate::name::QueueName;
 /// neither memory nor a look.
 const TOLD_WAITING_MAX: usize = 1;
 
+/// How many contenders that came and went between two tellings of a lock are told one by one; the others are counted.
+/// They are some hundred kilobytes, if the reader of a busy lock stands still.
+const PASSED_MAX: usize = 1_000;
+
 /// Which locks are followed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -89,12 +93,52 @@ pub struct LockSnapshot {
     /// Those that were there when it was told of last and did not leave by themselves: their process has died, or their
     /// session was ended. Empty where the service does not show why a contender has gone, and where that was not seen.
     pub lost: Vec<ContenderId>,
+    /// Those that came and went since it was told of last.
+    pub between: PassedBetween,
+}
+
+/// The contenders that came and went between two tellings of a lock, so that neither shows them: each held the lock for
+/// a moment, or gave up.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PassedBetween {
+    /// Those that the service has told of, in the order in which they came.
+    pub told: Vec<ContenderInfo>,
+    /// How many more there were at most, of which nothing else is known.
+    pub more: u64,
+}
+
+impl PassedBetween {
+    /// Counts contenders of which nothing else is known.
+    pub const fn counted(more: u64) -> Self {
+        Self { told: Vec::new(), more }
+    }
+
+    /// Adds a contender that has gone; of very many the last ones are only counted.
+    pub fn add(&mut self, gone: ContenderInfo) {
+        if self.told.len() < PASSED_MAX {
+            self.told.push(gone);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Tells whether there was none.
+    pub const fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.more == 0
+    }
 }
 
 impl LockSnapshot {
-    /// Describes a lock that no contender was seen to lose.
+    /// Describes a lock that no contender was seen to lose, and none to pass.
     pub fn new(lock: QueueName, contenders: Vec<ContenderInfo>) -> Self {
-        Self { lock, contenders, lost: Vec::new() }
+        Self { lock, contenders, lost: Vec::new(), between: PassedBetween::default() }
+    }
+
+    /// Adds the contenders that came and went.
+    #[must_use]
+    pub fn after(self, between: PassedBetween) -> Self {
+        Self { between, ..self }
     }
 
     /// Names the contenders that have gone without leaving.
@@ -262,6 +306,16 @@ mod tests {
         let changed = picture.take(FollowEvent::Changed(vec![now("a", &["1", "3"]), now("b", &[]), now("c", &["4"])]));
         assert_eq!(names(&changed), ["a", "b", "c"]);
         assert_eq!(shown(&picture), ["a: 1 3", "c: 4"]);
+    }
+
+    #[test]
+    fn of_very_many_contenders_that_came_and_went_the_last_ones_are_counted() {
+        let mut between = PassedBetween::default();
+        assert!(between.is_empty());
+        for number in 0..PASSED_MAX + 3 {
+            between.add(ContenderInfo::new(ContenderId::new(number.to_string()), Mode::Mutex));
+        }
+        assert_eq!((between.told.len(), between.more), (PASSED_MAX, 3));
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub use contender::{
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
 pub use finding::{Finding, Remnant, RemnantKind, Scrutiny, Severity, UNUSED_FOR};
-pub use follow::{EventSender, FollowEvent, Follower, LockSnapshot, Picture, Scope, SilentSession};
+pub use follow::{EventSender, FollowEvent, Follower, LockSnapshot, PassedBetween, Picture, Scope, SilentSession};
 pub use future::BoxFuture;
 pub use home::Home;
 pub use liveness::{Liveness, LossReason, SafeUntil};

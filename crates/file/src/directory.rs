@@ -75,6 +75,11 @@ impl DirectoryListing {
         self.contenders.iter().filter(move |name| name.part == part)
     }
 
+    /// Tells whether a contender is being made together with others that are not all there yet.
+    pub(crate) fn is_unfinished(&self, name: &EntryName) -> bool {
+        self.unfinished.contains(name)
+    }
+
     /// Tells whether a request was left for a contender.
     pub(crate) fn is_requested(&self, name: &EntryName) -> bool {
         self.requested.contains(&name.ticket)

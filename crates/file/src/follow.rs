@@ -195,6 +195,13 @@ impl<'a> FollowRound<'a> {
         Ok(round)
     }
 
+    /// Takes in what the kernel has reported until now.
+    fn hear(&mut self) -> Result<()> {
+        let Self { inotify, table, following, .. } = self;
+        let read = inotify.read_now(|descriptor, events, name| table.note(descriptor, events, name));
+        read.map_err(|errno| following.failed(&following.base.queues, errno))
+    }
+
     /// Has the locks looked at that are not known.
     fn find_locks(&mut self) -> Result<()> {
         let found = self.known.directories();
@@ -205,6 +212,9 @@ impl<'a> FollowRound<'a> {
     }
 
     async fn look_at_due(&mut self) -> Result<Vec<LockSnapshot>> {
+        // What a look shows was reported to come before the next look: so one that came and went is known from one that
+        // was seen.
+        self.hear()?;
         let clock = self.following.base.clock.clone();
         let mut changed = Vec::new();
         let mut looks = 0;
@@ -351,6 +361,43 @@ mod tests {
         let (lock, ending) = ended.await.expect("its end is noticed");
         table.touch(&lock, ending.name.as_str());
         assert_eq!(look(&mut known, &mut table), Some(Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn who_came_and_went_between_two_looks_is_told_by_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = Arc::new(Base::open(directory.path(), Arc::new(SystemClock)).unwrap());
+        let _stays = enter(&base, "a", 1);
+        let following = Following::new(base.clone(), Arc::default(), Scope::default());
+        let mut round = FollowRound::begin(&following).unwrap();
+        round.look_at_due().await.unwrap();
+        for number in [2, 3] {
+            // As processes enter: under a temporary name first.
+            let queue = base.queues.join("a");
+            drop(enter(&base, "a", number));
+            let names =
+                std::fs::read_dir(&queue).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let name = names.into_iter().find(|name| name.starts_with(&format!("{number:020}"))).unwrap();
+            std::fs::rename(queue.join(&name), queue.join(".new-1")).unwrap();
+            std::fs::rename(queue.join(".new-1"), queue.join(&name)).unwrap();
+            if number == 2 {
+                std::fs::remove_file(queue.join(&name)).unwrap();
+            }
+        }
+        let told = |changed: Vec<LockSnapshot>| -> Vec<_> {
+            let token = |info: &lockkeeper_core::ContenderInfo| info.token.map(FencingToken::as_u64);
+            changed.iter().flat_map(|now| &now.between.told).map(token).collect()
+        };
+        let changed = round.look_at_due().await.unwrap();
+        assert_eq!(told(changed), [Some(2), Some(3)], "one has left, and one has died");
+        std::fs::read_dir(base.queues.join("a")).unwrap().for_each(|entry| {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        });
+        assert_eq!(
+            told(round.look_at_due().await.unwrap()),
+            [],
+            "the end of one that was seen, and of one that was told"
+        );
     }
 
     #[tokio::test]

@@ -88,18 +88,13 @@ pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, DirectoryListing)>,
 
 /// Describes a contender of an open directory.
 pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &DirectoryListing) -> ContenderInfo {
-    let mut info = ContenderInfo::new(name.id(), name.mode);
-    info.token = Some(name.token());
+    let mut info = named(name);
     if name.is_frozen {
         info.frozen = Some(frozen::reason(directory, name).unwrap_or_default());
     }
     if listing.is_requested(name) {
         info.revocation = request::read(directory, name.ticket);
     }
-    info.ticket = Some(name.ticket);
-    info.owner = name.owner();
-    info.caller = name.caller();
-    info.answers = Answers::of(&info.caller);
     // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
     // access is set when it is granted what it asks for, and by nothing else.
     if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -108,5 +103,16 @@ pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &DirectoryLis
         info.since_unix = joined;
         info.granted_unix = accessed.filter(|_| !name.is_frozen);
     }
+    info
+}
+
+/// Describes a contender by its name alone.
+pub(crate) fn named(name: &EntryName) -> ContenderInfo {
+    let mut info = ContenderInfo::new(name.id(), name.mode);
+    info.token = Some(name.token());
+    info.ticket = Some(name.ticket);
+    info.owner = name.owner();
+    info.caller = name.caller();
+    info.answers = Answers::of(&info.caller);
     info
 }

@@ -5,8 +5,10 @@
 //! The last one is kept until the session ends, since closing one takes the kernel milliseconds.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -185,24 +187,34 @@ impl Inotify {
     }
 
     /// Reads until there is nothing more, so that the runtime reports what comes next.
-    pub(crate) fn read(&self, mut note: impl FnMut(i32, ReadFlags, Option<&str>)) -> Result<(), Errno> {
+    pub(crate) fn read(&self, note: impl FnMut(i32, ReadFlags, Option<&str>)) -> Result<(), Errno> {
         let Ok(receiver) = &self.0 else {
             return Ok(());
         };
-        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
-        let mut reader = inotify::Reader::new(receiver, &mut buffer);
-        let read = receiver.try_io(|| -> std::io::Result<()> {
-            loop {
-                let event = reader.next()?;
-                // A name that is not text is none of ours.
-                if let Ok(name) = event.file_name().map(CStr::to_str).transpose() {
-                    note(event.wd(), event.events(), name);
-                }
-            }
-        });
-        match read {
+        match receiver.try_io(|| Ok(read_all(receiver, note)?)) {
             Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Err(errno_of(&error)),
             _ => Ok(()),
+        }
+    }
+
+    /// The same, also of what the runtime has not reported yet.
+    pub(crate) fn read_now(&self, note: impl FnMut(i32, ReadFlags, Option<&str>)) -> Result<(), Errno> {
+        match self.0.as_ref().map(|receiver| read_all(receiver, note)) {
+            Ok(Err(errno)) if errno != Errno::AGAIN => Err(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads until it would have to wait, which is told as an error.
+fn read_all(from: impl AsFd, mut note: impl FnMut(i32, ReadFlags, Option<&str>)) -> Result<Infallible, Errno> {
+    let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+    let mut reader = inotify::Reader::new(from, &mut buffer);
+    loop {
+        let event = reader.next()?;
+        // A name that is not text is none of ours.
+        if let Ok(name) = event.file_name().map(CStr::to_str).transpose() {
+            note(event.wd(), event.events(), name);
         }
     }
 }

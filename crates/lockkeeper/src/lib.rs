@@ -134,7 +134,9 @@ pub use settings::settings_in_force;
 
 /// Following all locks of a service.
 pub mod follow {
-    pub use lockkeeper_core::{FollowEvent, Follower, Following, LockSnapshot, Picture, Scope, SilentSession};
+    pub use lockkeeper_core::{
+        FollowEvent, Follower, Following, LockSnapshot, PassedBetween, Picture, Scope, SilentSession,
+    };
 }
 
 /// One leader at a time.

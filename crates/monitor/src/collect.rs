@@ -397,8 +397,11 @@ impl MonitorState {
             }
             FollowEvent::Changed(locks) => {
                 let known = self.freshness.known(now.boot);
-                for LockSnapshot { lock, contenders, lost, .. } in locks.into_iter().filter(is_shown) {
+                for LockSnapshot { lock, contenders, lost, between, .. } in locks.into_iter().filter(is_shown) {
                     self.model.lose(&lock, &lost);
+                    if let Some(known) = known.filter(|_| !between.is_empty()) {
+                        self.model.pass(&lock, between, &contenders, known, now);
+                    }
                     self.model.see(&lock, contenders, known, now);
                 }
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper::backend::{ProcessId, decide};
 use lockkeeper::clock::BootInstant;
-use lockkeeper::follow::SilentSession;
+use lockkeeper::follow::{PassedBetween, SilentSession};
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use crate::breaches::{self, Breaches, SeenBreach};
@@ -268,6 +268,37 @@ impl LockModel {
         }
         if !contenders.is_empty() {
             self.locks.insert(lock.clone(), KnownLock { contenders, permits, quiet });
+        }
+    }
+
+    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those that do not have
+    /// to wait for one that was there all the time may have held.
+    pub(crate) fn pass(
+        &mut self,
+        lock: &QueueName,
+        between: PassedBetween,
+        next: &[ContenderInfo],
+        known: BootInstant,
+        now: TimePoint,
+    ) {
+        let PassedBetween { told, more, .. } = between;
+        self.history.miss(lock, more, now);
+        if told.is_empty() {
+            return;
+        }
+        let there: BTreeSet<_> = next.iter().map(key).collect();
+        let old = self.locks.get(lock).into_iter().flat_map(|known| &known.contenders);
+        let stayed = || old.clone().map(|one| &one.info).filter(|info| there.contains(&key(info)));
+        // One of them says enough: all were ahead.
+        let ahead = stayed().find(|info| info.mode != Mode::Read).or_else(|| stayed().next()).cloned();
+        let mut queue: Vec<_> = ahead.into_iter().collect();
+        for info in told {
+            queue.push(info);
+            let may_have_held = decide::holders(&queue).last() == Some(&true);
+            if let Some(info) = queue.pop().filter(|_| may_have_held) {
+                let gone = Departed { info: &info, joined: None, hold: None, known, end: PastEnd::Between };
+                self.history.departed(lock, &gone, now);
+            }
         }
     }
 

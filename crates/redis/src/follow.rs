@@ -6,21 +6,24 @@
 //! alone. The death of a session changes no key before another session removes its contenders, so the follower asks for
 //! it.
 //!
-//! `known` knows the followed locks.
+//! `known` knows the followed locks, `passed` counts the contenders that no look has shown.
 
 mod known;
+mod passed;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Backoff, EventSender, FollowEvent, LockSnapshot, QueueName, Scope};
+use lockkeeper_core::{Backoff, EventSender, FollowEvent, LockSnapshot, PassedBetween, QueueName, Scope};
 use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, SessionTiming as _, or_never};
 use redis::cmd;
 
 use crate::connection::{Batch, Connection, KeyMarks, Marked, answer, list, number, only, texts, until_replaced};
 use crate::follow::known::FollowedNames;
+use crate::follow::passed::PassedTickets;
+use crate::layout::KeySubject;
 use crate::look;
 use crate::look::RedisLook;
 use crate::script::Script;
@@ -75,7 +78,8 @@ impl Following {
         backoff: &mut Backoff,
     ) -> Result<(), Failure> {
         let mut known = FollowedNames::new(self.scope.clone());
-        if !telling.tell(FollowEvent::All(self.look_at_all(&connections, &mut known).await?)).await {
+        let mut passed = PassedTickets::default();
+        if !telling.tell(FollowEvent::All(self.look_at_all(&connections, &mut known, &mut passed).await?)).await {
             return Ok(());
         }
         *backoff = Backoff::CONNECTING;
@@ -91,6 +95,7 @@ impl Following {
                 failure = &mut lost => return Err(failure),
                 () = self.site.clock.sleep_until(ask_at) => {
                     ask_at = self.site.clock.now().saturating_add(QUESTION_INTERVAL);
+                    passed.forget_old();
                     self.of_the_dead(&connections, &known).await?
                 }
                 () = is_marked => {
@@ -98,13 +103,17 @@ impl Following {
                     if !telling.until_taken().await {
                         return Ok(());
                     }
-                    self.of_keys(&connections, &known).await?
+                    self.of_keys(&connections, &known, &mut passed).await?
                 }
             };
             let began = self.site.clock.now();
             let told = match marked {
-                Some(locks) => FollowEvent::Changed(self.look_at(&connections, &locks, &mut known).await?),
-                None => FollowEvent::All(self.look_at_all(&connections, &mut known).await?),
+                Some(locks) => {
+                    let mut changed = self.look_at(&connections, &locks, &mut known, &mut passed).await?;
+                    count(&mut changed, &known, &mut passed);
+                    FollowEvent::Changed(changed)
+                }
+                None => FollowEvent::All(self.look_at_all(&connections, &mut known, &mut passed).await?),
             };
             let ended = self.site.clock.now();
             look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
@@ -141,19 +150,28 @@ impl Following {
         &self,
         connections: &Connections,
         known: &FollowedNames,
+        passed: &mut PassedTickets,
     ) -> Result<Option<Vec<QueueName>>, Failure> {
         let taken: Option<Marked> = connections.marks.take();
         let Some(keys) = taken else { return Ok(None) };
         let mut locks = BTreeSet::new();
-        for key in keys.keys().filter_map(|key| str::from_utf8(key).ok()) {
-            match known.lock_of(self.site.layout.subject(key)) {
-                known::LockOfKey::Lock(name) => drop(locks.insert(name)),
+        let keys = keys.iter().filter_map(|(key, reports)| Some((str::from_utf8(key).ok()?, reports)));
+        for (key, reports) in keys {
+            let subject = self.site.layout.subject(key);
+            let lock = match known.lock_of(subject) {
+                known::LockOfKey::Lock(name) => Some(name),
                 known::LockOfKey::Digest(digest) => {
                     let name = look::long_name(self.looking(connections), digest).await?;
-                    locks.extend(name.filter(|name| known.is_followed(name)));
+                    name.filter(|name| known.is_followed(name))
                 }
-                known::LockOfKey::None => {}
+                known::LockOfKey::None => None,
+            };
+            match subject {
+                KeySubject::Record(ticket) if lock.is_none() => passed.report(ticket, reports),
+                KeySubject::Lock(_) => passed.report_queue(lock.as_ref(), reports),
+                _ => {}
             }
+            locks.extend(lock);
         }
         Ok(Some(locks.into_iter().collect()))
     }
@@ -189,6 +207,7 @@ impl Following {
         &self,
         connections: &Connections,
         known: &mut FollowedNames,
+        passed: &mut PassedTickets,
     ) -> Result<Vec<LockSnapshot>, Failure> {
         // Changes from now on may be missing in the look.
         drop(connections.marks.take());
@@ -197,7 +216,9 @@ impl Following {
         names.extend(self.scope.also.iter().filter(|name| self.site.layout.refusal(name).is_none()).cloned());
         *known = FollowedNames::new(self.scope.clone());
         let names: Vec<_> = names.into_iter().collect();
-        self.look_at(connections, &names, known).await
+        let shown = self.look_at(connections, &names, known, passed).await;
+        *passed = PassedTickets::default();
+        shown
     }
 
     /// Looks at locks, and shows those that are not as they were.
@@ -206,6 +227,7 @@ impl Following {
         connections: &Connections,
         names: &[QueueName],
         known: &mut FollowedNames,
+        passed: &mut PassedTickets,
     ) -> Result<Vec<LockSnapshot>, Failure> {
         let mut changed = Vec::new();
         for some in names.chunks(LOOKS_AT_ONCE) {
@@ -215,7 +237,10 @@ impl Following {
                 plain.send_until(batch, self.deadline()).await?;
             }
             let seen = look::inspect_each(self.looking(connections), some).await?;
-            changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
+            for (name, contenders) in some.iter().zip(seen) {
+                passed.see(known.contenders(name), &contenders);
+                changed.extend(known.see(name, contenders));
+            }
         }
         Ok(changed)
     }
@@ -263,6 +288,19 @@ async fn open(site: &RedisSite, server: Server, deadline: BootInstant) -> Result
         plain.mark(marks.clone());
     }
     Ok(Connections { connection, plain, marks })
+}
+
+/// Adds to the locks that have changed how many contenders came and went unseen.
+fn count(changed: &mut Vec<LockSnapshot>, known: &FollowedNames, passed: &mut PassedTickets) {
+    let mut counts = passed.settle();
+    for now in changed.iter_mut() {
+        now.between = counts.remove(&now.lock).map(PassedBetween::counted).unwrap_or_default();
+    }
+    let as_before = |(lock, count)| {
+        let contenders = known.contenders(&lock).to_vec();
+        LockSnapshot::new(lock, contenders).after(PassedBetween::counted(count))
+    };
+    changed.extend(counts.into_iter().map(as_before));
 }
 
 /// The pause after a look that took so long.

@@ -48,7 +48,7 @@ pub(crate) use marks::{LockMark, LockMarks};
 #[cfg(feature = "monitor")]
 pub(crate) use monitored::{AnswerAge, EventList, MonitoredLocks, MonitoredQueue};
 #[cfg(feature = "monitor")]
-pub(crate) use past::{PastAnswer, may_miss, past_name};
+pub(crate) use past::{PastAnswer, may_miss, missed, past_name};
 #[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
 pub use text::{brief, json_line, one_line, print, print_json, say, table, write};

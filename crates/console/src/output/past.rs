@@ -30,6 +30,9 @@ pub(crate) struct PastAnswer {
 #[derive(Debug, Serialize)]
 struct PastQueue {
     wait_p95_ms: Option<u64>,
+    /// How many more came and went at most, of which nothing else is known: each held it for a moment, or gave up.
+    /// `null` where that cannot be counted, since the service is looked at again and again.
+    missed: Option<u64>,
     queue: Vec<StepRow>,
     marks: Vec<MarkRow>,
 }
@@ -87,6 +90,11 @@ pub(crate) const fn may_miss(state: &MonitorState) -> Option<Duration> {
     }
 }
 
+/// Says how many contenders more came and went than are shown.
+pub(crate) fn missed(count: u64) -> String {
+    format!("at most {count} more came and went unseen: each held it for a moment, or gave up")
+}
+
 impl PastAnswer {
     /// Answers with the past of one lock.
     pub(crate) fn of_lock(
@@ -99,9 +107,10 @@ impl PastAnswer {
         let wait_p95_ms = state.model.history().wait_p95(name, past.since_unix).map(millis);
         let queue = past.steps.iter().map(StepRow::new).collect();
         let marks = past.marks.iter().map(MarkRow::new).collect();
+        let missed = Some(past.missed).filter(|_| may_miss(state).is_none());
         let answer = Self::new(service, state, now, &past.contenders, past.gaps.iter().copied());
         Self {
-            lock: Some(PastQueue { wait_p95_ms, queue, marks }),
+            lock: Some(PastQueue { wait_p95_ms, missed, queue, marks }),
             known_since: answer.known_since.map(|_| date(past.since_unix)),
             ..answer
         }
@@ -138,7 +147,10 @@ impl PastAnswer {
         let since = self.known_since.as_deref().unwrap_or("now");
         text += &one_line(&format!("{}: known since {since}", self.service));
         if let Some(may_miss_ms) = self.may_miss_ms {
-            text += &format!("; holds shorter than {may_miss_ms}ms may be missing");
+            text += &format!("; holds shorter than {may_miss_ms}ms may be missing, and are not counted");
+        }
+        if let Some(count) = self.lock.as_ref().and_then(|lock| lock.missed).filter(|&count| count > 0) {
+            text += &format!("; {}", missed(count));
         }
         text.push('\n');
         for GapRow { from, until } in &self.gaps {

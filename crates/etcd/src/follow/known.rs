@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockkeeper_core::{LockSnapshot, QueueName, Scope};
+use lockkeeper_core::{LockSnapshot, PassedBetween, QueueName, Scope};
 
 use crate::layout::Layout;
 use crate::look::{ShownContender, in_order, name_in};
@@ -30,6 +30,9 @@ struct FollowedLock {
     contenders: BTreeMap<Vec<u8>, FollowedContender>,
     /// Whether its last report had contenders.
     is_told: bool,
+    /// The keys of those that came since its last report, and who of them has gone.
+    came: BTreeSet<Vec<u8>>,
+    passed: PassedBetween,
 }
 
 #[derive(Debug, Eq, PartialEq)]
@@ -38,6 +41,13 @@ struct FollowedContender {
     /// Whether a lock that has it is named among the locks of the service: beside the keys of other clients' contenders
     /// may lie any.
     is_named: bool,
+}
+
+impl FollowedLock {
+    fn new(name: QueueName) -> Self {
+        let (contenders, came, passed) = (BTreeMap::new(), BTreeSet::new(), PassedBetween::default());
+        Self { name, contenders, is_told: false, came, passed }
+    }
 }
 
 impl FollowedLocks {
@@ -86,9 +96,10 @@ impl FollowedLocks {
             return;
         };
         let contender = FollowedContender { seen, is_named: self.layout.lock_of(kv).is_some() };
-        let new = || FollowedLock { name, contenders: BTreeMap::new(), is_told: false };
-        let lock = self.locks.entry(text.to_owned()).or_insert_with(new);
-        lock.contenders.insert(kv.key.clone(), contender);
+        let lock = self.locks.entry(text.to_owned()).or_insert_with(|| FollowedLock::new(name));
+        if lock.contenders.insert(kv.key.clone(), contender).is_none() {
+            lock.came.insert(kv.key.clone());
+        }
         self.changed.insert(text.to_owned());
     }
 
@@ -100,9 +111,16 @@ impl FollowedLocks {
         let Some((text, _)) = self.layout.divide(key) else {
             return;
         };
-        if self.locks.get_mut(text).is_some_and(|lock| lock.contenders.remove(key).is_some()) {
-            self.changed.insert(text.to_owned());
+        let Some(lock) = self.locks.get_mut(text) else {
+            return;
+        };
+        let Some(gone) = lock.contenders.remove(key) else {
+            return;
+        };
+        if lock.came.remove(key) && gone.is_named {
+            in_order(vec![gone.seen], self.first_token).into_iter().for_each(|info| lock.passed.add(info));
         }
+        self.changed.insert(text.to_owned());
     }
 
     /// Replaces the known state by that of a newer look.
@@ -113,6 +131,7 @@ impl FollowedLocks {
             let contenders = found.remove(text).map(|lock| lock.contenders).unwrap_or_default();
             if lock.contenders != contenders {
                 lock.contenders = contenders;
+                lock.came.clear();
                 self.changed.insert(text.clone());
             }
         }
@@ -158,10 +177,12 @@ impl FollowedLocks {
         let seen = lock.contenders.values().filter(|_| is_shown).map(|contender| contender.seen.clone());
         let now = LockSnapshot::new(lock.name.clone(), in_order(seen.collect(), self.first_token));
         let was_told = std::mem::replace(&mut lock.is_told, !now.contenders.is_empty());
+        lock.came.clear();
+        let now = now.after(std::mem::take(&mut lock.passed));
         if lock.contenders.is_empty() {
             self.locks.remove(text);
         }
-        (was_told || !now.contenders.is_empty()).then_some(now)
+        (was_told || !now.contenders.is_empty() || !now.between.is_empty()).then_some(now)
     }
 }
 
@@ -209,7 +230,9 @@ mod tests {
         assert_eq!(shown(&known.changes()), ["a: "]);
         known.put(&kv(&key("a", 1), 11, 1));
         known.delete(key("a", 1).as_bytes());
-        assert_eq!(shown(&known.changes()), [""; 0], "what came and went was never told");
+        let passed = known.changes();
+        assert_eq!((shown(&passed), passed[0].between.told.len()), (vec!["a: ".to_owned()], 1), "it came and went");
+        assert!(known.changes().is_empty(), "that is told once");
         known.put(&KeyValue { value: b"2000".to_vec(), ..kv("/x/e", 12, 0) });
         assert_eq!(shown(&known.changes()), ["a/b: 2010"]);
     }
@@ -231,6 +254,29 @@ mod tests {
         assert!(!known.has_changed());
         known.renew(look("2000", &[("b", 1, 6)]));
         assert_eq!(shown(&known.changes()), ["b: 2006", "c: ", "d: ", "e: "]);
+    }
+
+    #[test]
+    fn who_came_and_went_between_two_reports_is_told_with_its_token() {
+        let mut known = known(KeyNaming::Ours, &Scope::default());
+        known.put(&KeyValue { value: b"1000".to_vec(), ..kv("/x/e", 1, 0) });
+        known.put(&kv(&key("a", 1), 7, 0x7ae));
+        known.all();
+        let tokens = |now: &LockSnapshot| -> Vec<_> {
+            now.between.told.iter().map(|info| info.token.map(FencingToken::as_u64)).collect()
+        };
+        for slot in [2, 3] {
+            known.put(&kv(&key("a", slot), 6 + i64::from(slot), 0x7ae));
+            known.delete(key("a", slot).as_bytes());
+        }
+        let changed = known.changes();
+        assert_eq!((shown(&changed), tokens(&changed[0])), (vec!["a: 1007".to_owned()], vec![Some(1008), Some(1009)]));
+        known.delete(key("a", 1).as_bytes());
+        assert!(known.changes()[0].between.is_empty(), "it was told of before");
+        known.put(&kv(&key("a", 4), 11, 0x7ae));
+        known.delete(key("a", 4).as_bytes());
+        assert_eq!(tokens(&known.changes()[0]), [Some(1011)], "also of a lock that was and is empty");
+        assert!(known.locks.is_empty());
     }
 
     #[test]

@@ -3,24 +3,24 @@
 //! A follower keeps the read end of each holder's pipe: when its name has gone, the pipe still tells whether it left by
 //! itself, was broken, or died.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockkeeper_core::{ContenderId, ContenderInfo, LockSnapshot, Part, QueueName, Scope};
+use lockkeeper_core::{ContenderId, ContenderInfo, LockSnapshot, Part, PassedBetween, QueueName, Scope};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 use rustix::process::Resource;
 
 use crate::base::Base;
 use crate::changes::EndingContender;
-use crate::directory::{self, ContenderState};
+use crate::directory::{self, ContenderState, DirectoryListing};
 use crate::entry_name::EntryName;
 use crate::errors::errno_of;
 use crate::follow::watch_table::Due;
-use crate::inspection::{info, listed};
+use crate::inspection::{info, listed, named};
 use crate::pipe::{Looker, open_reader};
 
 /// How many pipes are watched for their end at a time, beside those that a process may open anyway.
@@ -129,14 +129,15 @@ impl FollowedQueues {
                 None => {}
             }
         }
+        let between = passed(due, &known, &seen, &listing);
         let is_stale = self.locks.get(lock).is_none_or(|known| known.seen != seen);
         let was_inhabited = !known.is_empty();
         let is_short = suspects.into_iter().filter(|suspect| !self.suspect(lock, &opened, suspect)).count() > 0;
         self.endings.retain(|(of, ending)| of != lock || listing.contenders.contains(&ending.name));
         let is_inhabited = !seen.is_empty();
         let lost = self.held.take(lock, &opened, &seen, &self.looker);
-        let now = (is_stale && (is_inhabited || was_inhabited))
-            .then(|| LockSnapshot::new(name.clone(), seen.clone()).losing(lost));
+        let is_news = is_stale && (is_inhabited || was_inhabited) || !between.is_empty();
+        let now = is_news.then(|| LockSnapshot::new(name.clone(), seen.clone()).losing(lost).after(between));
         self.locks.insert(lock.to_owned(), FollowedQueue { name, seen, modified });
         Ok(LockLook { now, is_gone: false, is_inhabited, is_short })
     }
@@ -188,6 +189,25 @@ impl FollowedQueues {
         let ended = self.endings.iter().position(|(_, ending)| ending.poll(&self.looker, context).is_ready());
         ended.map_or(Poll::Pending, |at| Poll::Ready(self.endings.swap_remove(at)))
     }
+}
+
+/// The contenders that were reported to come, and have gone before a look has shown them.
+fn passed(
+    due: &Due,
+    known: &BTreeMap<&str, &ContenderInfo>,
+    seen: &[ContenderInfo],
+    listing: &DirectoryListing,
+) -> PassedBetween {
+    let (came, more) = due.came();
+    let mut between = PassedBetween::counted(more);
+    let mut new = came.filter(|name| !known.contains_key(name)).filter_map(EntryName::parse).peekable();
+    if new.peek().is_none() {
+        return between;
+    }
+    let seen: BTreeSet<_> = seen.iter().map(|info| info.id.as_str()).collect();
+    let has_passed = |name: &EntryName| !seen.contains(name.as_str()) && !listing.is_unfinished(name);
+    new.filter(|name| !name.is_frozen && has_passed(name)).for_each(|name| between.add(named(&name)));
+    between
 }
 
 fn modified(path: &Path) -> Option<Modified> {

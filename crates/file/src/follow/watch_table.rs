@@ -28,6 +28,10 @@ pub(super) struct Due {
     pub(super) is_all: bool,
     /// Those that have changed.
     names: BTreeSet<Box<str>>,
+    /// Those that came.
+    came: BTreeSet<Box<str>>,
+    /// How many more of them came than are named.
+    more_came: u64,
     /// Those whose pipe a process was about to close.
     closed: BTreeSet<Box<str>>,
     /// Whether there are more of them than are named.
@@ -43,6 +47,19 @@ impl Due {
     /// Whether the contender may be about to end.
     pub(super) fn is_closed(&self, name: &str) -> bool {
         self.more_closed || self.closed.contains(name)
+    }
+
+    /// Names those that came, in the order of their names, and counts how many more there were.
+    pub(super) fn came(&self) -> (impl Iterator<Item = &str>, u64) {
+        (self.came.iter().map(AsRef::as_ref), self.more_came)
+    }
+
+    fn come(&mut self, name: &str) {
+        if self.came.len() >= NAMES_MAX {
+            self.more_came += 1;
+        } else {
+            self.came.insert(name.into());
+        }
     }
 
     fn touch(&mut self, name: &str, is_closed: bool) {
@@ -131,7 +148,11 @@ impl FollowWatches {
         if name.starts_with('.') && (is_closed || !name.starts_with(BATCH_PREFIX)) {
             return;
         }
-        self.due.entry(lock).or_default().touch(name, is_closed);
+        let due = self.due.entry(lock).or_default();
+        due.touch(name, is_closed);
+        if events.contains(ReadFlags::MOVED_TO) && !name.starts_with('.') {
+            due.come(name);
+        }
     }
 
     /// Has a contender looked at again.
@@ -212,6 +233,27 @@ mod tests {
         table.touch_all("b");
         assert!(table.next().is_some_and(|(_, due)| due.is_touched("y") && due.is_closed("x")));
         assert!(!table.begins_anew() && !table.is_due());
+    }
+
+    #[test]
+    fn who_came_is_named_until_its_lock_is_looked_at() {
+        let mut table = table();
+        for (events, name) in [
+            (ReadFlags::MOVED_TO, "x"),
+            (ReadFlags::DELETE, "x"),
+            (ReadFlags::DELETE, "y"),
+            (ReadFlags::MOVED_TO, ".z"),
+        ] {
+            table.note(3, events, Some(name));
+        }
+        let came = |table: &mut FollowWatches| {
+            let (_, due) = table.next().unwrap();
+            let (names, more) = due.came();
+            (names.map(str::to_owned).collect::<Vec<_>>().join(" "), more)
+        };
+        assert_eq!(came(&mut table), ("x".to_owned(), 0));
+        (0..NAMES_MAX + 2).for_each(|number| table.note(3, ReadFlags::MOVED_TO, Some(&number.to_string())));
+        assert_eq!(came(&mut table).1, 2);
     }
 
     #[test]

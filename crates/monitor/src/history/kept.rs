@@ -81,6 +81,8 @@ pub(super) struct KeptLine<'a> {
     pub(super) from_slack_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until_slack_ms: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) missed: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it")]
@@ -195,6 +197,13 @@ impl KeptHistory {
                 ..KeptLine::ended(machine, record.end, record.until_ms)
             };
             line.of(lock.as_str(), named(info), info.token).write()
+        });
+    }
+
+    pub(super) fn missed(&mut self, lock: &QueueName, missed: u64, at_ms: u64) {
+        self.write(|machine| {
+            let line = KeptLine::new(machine, "missed", at_ms);
+            KeptLine { lock: lock.as_str().into(), missed, ..line }.write()
         });
     }
 

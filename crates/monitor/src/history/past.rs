@@ -83,6 +83,9 @@ pub struct LockPast<'a> {
     pub steps: Vec<LengthStep>,
     /// What else has happened, the newest first.
     pub marks: Vec<PastMark<'a>>,
+    /// How many more contenders came and went at most, of which nothing else is known: each held it for a moment, or
+    /// gave up.
+    pub missed: u64,
     /// When nothing was seen.
     pub gaps: Vec<BlindGap>,
 }
@@ -147,6 +150,7 @@ impl History {
             contenders: Vec::new(),
             steps: Vec::new(),
             marks: Vec::new(),
+            missed: 0,
             gaps: self.gaps(since_unix).collect(),
         };
         let Some(number) = self.names.find(lock) else { return past };
@@ -171,6 +175,8 @@ impl History {
                 what: self.names.text(mark.what),
             })
             .collect();
+        let unseen = self.unseen.of(number).take_while(|unseen| u64::from(unseen.second) * 1_000 >= since_ms);
+        past.missed = unseen.map(|unseen| u64::from(unseen.count)).sum();
         past
     }
 

@@ -45,6 +45,13 @@ pub(super) struct QueueRecord {
     pub(super) last: u32,
 }
 
+/// How many contenders came and went unseen within a second.
+#[derive(Clone, Debug)]
+pub(super) struct UnseenRecord {
+    pub(super) second: u32,
+    pub(super) count: u32,
+}
+
 /// What has happened besides holds: a request to give up, a freeze, an alert.
 #[derive(Clone, Debug)]
 pub(super) struct MarkRecord {

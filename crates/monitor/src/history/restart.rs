@@ -65,6 +65,7 @@ impl History {
                 let gap = BlindGap::new(line.from_unix_ms.unwrap_or(line.unix_ms), line.unix_ms);
                 self.gaps.push_back(gap);
             }
+            "missed" => self.push_unseen(&line.lock, line.missed, line.unix_ms),
             "granted" => {
                 let (host, program) = (line.host.to_string(), line.program.to_string());
                 let (mode, token) = (Mode::from_name(line.mode).unwrap_or(Mode::Mutex), line.token.parse().ok());

@@ -10,7 +10,7 @@ use super::hold::{BlindGap, PastEnd};
 use super::kept::KeptHistory;
 use super::names::{NameNumber, NameTable};
 use super::peaks::Peaks;
-use super::records::{MarkRecord, PlaceRecord, QueueRecord, WhoRecord, named, whole_ms};
+use super::records::{MarkRecord, PlaceRecord, QueueRecord, UnseenRecord, WhoRecord, named, whole_ms};
 use super::ring::RecordRing;
 use crate::moment::TimePoint;
 
@@ -34,6 +34,7 @@ pub struct History {
     pub(super) places: RecordRing<PlaceRecord>,
     pub(super) queues: RecordRing<QueueRecord>,
     pub(super) marks: RecordRing<MarkRecord>,
+    pub(super) unseen: RecordRing<UnseenRecord>,
     pub(super) peaks: HashMap<NameNumber, Peaks>,
     pub(super) gaps: VecDeque<BlindGap>,
     /// Since when all is kept that was seen, in milliseconds since 1970; `None` if nothing was seen yet.
@@ -73,6 +74,7 @@ impl History {
             places: RecordRing::default(),
             queues: RecordRing::default(),
             marks: RecordRing::default(),
+            unseen: RecordRing::default(),
             peaks: HashMap::new(),
             gaps: VecDeque::new(),
             since_ms: None,
@@ -88,6 +90,7 @@ impl History {
             + self.places.bytes()
             + self.queues.bytes()
             + self.marks.bytes()
+            + self.unseen.bytes()
             + self.peaks.len() * Peaks::BYTES
             + self.gaps.len() * size_of::<BlindGap>()
     }
@@ -178,7 +181,7 @@ impl History {
             return;
         }
         let now_ms = self.unix_ms(now.boot, now);
-        let second = u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX);
+        let second = second(now_ms);
         let newest = known.and_then(|lock| self.queues.newest_mut(lock)).filter(|step| step.second == second);
         if let Some(step) = newest {
             (step.longest, step.last) = (step.longest.max(waiting), waiting);
@@ -189,6 +192,29 @@ impl History {
         }
         if let Some(number) = self.names.find(lock.as_str()) {
             self.peaks.entry(number).or_insert_with(|| Peaks::new(now_ms)).note(waiting as usize, now_ms);
+        }
+    }
+
+    /// Takes in that so many contenders came and went of which nothing else is known.
+    pub(crate) fn miss(&mut self, lock: &QueueName, count: u64, now: TimePoint) {
+        if count > 0 {
+            let now_ms = self.unix_ms(now.boot, now);
+            self.kept.missed(lock, count, now_ms);
+            self.push_unseen(lock.as_str(), count, now_ms);
+        }
+    }
+
+    pub(super) fn push_unseen(&mut self, lock: &str, count: u64, at_ms: u64) {
+        let second = second(at_ms);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let known = self.names.find(lock);
+        let newest = known.and_then(|lock| self.unseen.newest_mut(lock)).filter(|unseen| unseen.second == second);
+        if let Some(newest) = newest {
+            newest.count = newest.count.saturating_add(count);
+        } else {
+            let number = self.names.take(lock);
+            self.unseen.push(number, UnseenRecord { second, count });
+            self.keep_within();
         }
     }
 
@@ -220,6 +246,7 @@ impl History {
             self.places.oldest().map(|record| record.until_ms),
             self.queues.oldest().map(|record| u64::from(record.second) * 1_000),
             self.marks.oldest().map(|record| record.at_ms),
+            self.unseen.oldest().map(|record| u64::from(record.second) * 1_000),
         ];
         let Some(first) = oldest.iter().flatten().min().copied() else { return false };
         let mut last = first;
@@ -235,6 +262,11 @@ impl History {
             for queue in self.queues.forget_block() {
                 last = last.max(u64::from(queue.record.second) * 1_000);
                 self.give_back_lock(queue.lock);
+            }
+        } else if oldest[3] == Some(first) {
+            for unseen in self.unseen.forget_block() {
+                last = last.max(u64::from(unseen.record.second) * 1_000);
+                self.give_back_lock(unseen.lock);
             }
         } else {
             for mark in self.marks.forget_block() {
@@ -268,6 +300,10 @@ impl History {
     pub(super) fn unix(&self, moment: BootInstant, now: TimePoint) -> Duration {
         unix(self.anchor.unwrap_or(now), moment)
     }
+}
+
+fn second(at_ms: u64) -> u32 {
+    u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
 }
 
 fn unix(anchor: TimePoint, moment: BootInstant) -> Duration {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper::follow::PassedBetween;
 use lockkeeper::history::{HistoryLine, verify};
 use lockkeeper::{ContenderId, ContenderInfo, FencingToken, Mode, Owner, QueueName, Revocation};
 
@@ -101,6 +102,57 @@ fn who_was_never_seen_to_hold_but_had_its_turn_meanwhile_may_have_held() {
     assert!(past(&model, "a", 120).contains(&between), "{:?}", past(&model, "a", 120));
     let behind = past(&model, "a", 120).into_iter().find(|one| one.1 == 4);
     assert_eq!(behind.map(|one| one.4), Some(PastEnd::GaveUp), "one behind a contender that stays has not");
+}
+
+/// Takes in who came and went, and then the next state.
+fn passed(model: &mut LockModel, told: &[ContenderInfo], more: u64, next: &[(&str, u64)], now: u64) {
+    let mut between = PassedBetween::counted(more);
+    told.iter().for_each(|info| between.add(info.clone()));
+    model.pass(&lock("a"), between, &queue(next), at(now).boot, at(now));
+    self::told(model, "a", next, now);
+}
+
+#[test]
+fn who_came_and_went_between_two_states_is_kept_unless_it_stood_behind_one_that_stayed() {
+    let mut model = started("a", &[("web-1", 1)], 100);
+    passed(&mut model, &queue(&[("web-2", 2), ("web-3", 3)]), 0, &[], 101);
+    passed(&mut model, &queue(&[("web-4", 4)]), 0, &[("web-5", 5)], 102);
+    passed(&mut model, &queue(&[("web-6", 6)]), 0, &[("web-5", 5)], 103);
+    let tokens: Vec<_> = past(&model, "a", 110).into_iter().map(|(_, token, .., end)| (token, end)).collect();
+    let between = [4, 3, 2].map(|token| (token, PastEnd::Between));
+    let expected = [&[(5, PastEnd::Holds)][..], &between[..1], &[(1, PastEnd::Left)], &between[1..]].concat();
+    assert_eq!(tokens, expected);
+}
+
+#[test]
+fn a_reader_that_came_and_went_has_held_beside_others_and_not_behind_a_writer() {
+    let of = |mode, number| {
+        let mut info = contender("web-1", number);
+        info.mode = mode;
+        info
+    };
+    for (ahead, has_held) in [(Mode::Read, true), (Mode::Write, false)] {
+        let (mut model, stays) = (LockModel::default(), vec![of(ahead, 1)]);
+        model.see(&lock("a"), stays.clone(), None, at(100));
+        let mut between = PassedBetween::default();
+        between.add(of(Mode::Read, 2));
+        model.pass(&lock("a"), between, &stays, at(110).boot, at(110));
+        assert_eq!(past(&model, "a", 120).iter().any(|one| one.1 == 2), has_held, "{ahead:?}");
+    }
+}
+
+#[test]
+fn those_of_which_nothing_else_is_known_are_counted_within_the_time_that_is_asked_for_and_over_a_restart() {
+    let mut model = started("a", &[("web-1", 1)], 100);
+    model.history_mut().keep("here".to_owned());
+    for (more, now) in [(2, 110), (3, 110), (0, 115), (4, 120)] {
+        passed(&mut model, &[], more, &[("web-1", 1)], now);
+    }
+    let missed = |model: &LockModel, since| model.past("a", since, at(130)).missed;
+    assert_eq!([Duration::ZERO, at(115).unix].map(|since| missed(&model, since)), [9, 4]);
+    let mut again = LockModel::default();
+    assert_eq!(again.history_mut().load(&model.history_mut().take_unwritten(None).0), 0);
+    assert_eq!(missed(&again, Duration::ZERO), 9);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -32,6 +33,8 @@ pub(super) struct WaitRegistry {
     inner: Mutex<RegisteredWaits>,
     /// Where all that the server tells of is noted too.
     marks: OnceLock<Arc<KeyMarks>>,
+    /// How many reports there were.
+    reports: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +76,10 @@ impl WaitRegistry {
             return;
         }
         match push.data.into_iter().next() {
-            Some(Value::Array(keys)) => keys.iter().for_each(|key| self.wake(key)),
+            Some(Value::Array(keys)) => {
+                let report = self.reports.fetch_add(1, Ordering::Relaxed);
+                keys.iter().for_each(|key| self.wake(key, report));
+            }
             // Everything was deleted, or the server has no room to remember what was read.
             Some(Value::Nil) => {
                 self.wake_all();
@@ -85,14 +91,14 @@ impl WaitRegistry {
         }
     }
 
-    fn wake(&self, key: &Value) {
+    fn wake(&self, key: &Value, report: u64) {
         let key = match key {
             Value::BulkString(key) => key.as_slice(),
             Value::SimpleString(key) => key.as_bytes(),
             _ => return,
         };
         if let Some(marks) = self.marks.get() {
-            marks.note(key.to_vec(), (), |(), ()| {});
+            marks.note(key.to_vec(), vec![report], |reports, more| reports.extend(more));
         }
         let mut inner = self.inner.lock();
         let woken = inner.waits.remove(key).unwrap_or_default();
@@ -172,11 +178,12 @@ impl Drop for KeyWait {
     }
 }
 
-/// The keys that are to be looked at again.
-pub(crate) type KeyMarks = Marks<Vec<u8>>;
+/// The keys that are to be looked at again, each with the numbers of the reports that have named it. A queue is named no
+/// more often than the records of its contenders, so that the limit of keys is one of numbers too.
+pub(crate) type KeyMarks = Marks<Vec<u8>, Vec<u64>>;
 
 /// What is taken of them.
-pub(crate) type Marked = BTreeMap<Vec<u8>, ()>;
+pub(crate) type Marked = BTreeMap<Vec<u8>, Vec<u64>>;
 
 #[cfg(test)]
 mod tests {

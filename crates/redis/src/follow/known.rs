@@ -61,6 +61,11 @@ impl FollowedNames {
         locks.map(|now| now.lock.clone()).collect()
     }
 
+    /// Returns the contenders of a lock as it was seen last.
+    pub(super) fn contenders(&self, name: &QueueName) -> &[ContenderInfo] {
+        self.locks.get(&*name.encoded()).map_or(&[], |now| &now.contenders)
+    }
+
     /// Takes in how a lock looks; returns it if it looked otherwise before.
     pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<ContenderInfo>) -> Option<LockSnapshot> {
         // A plain lock of another client is none of ours while no contender of ours wants it.

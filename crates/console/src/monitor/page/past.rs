@@ -12,7 +12,7 @@ use super::frame::{Escaped, QueryValue, thousands};
 use super::row::named;
 use super::timeline::{COLOURS, HoldBar, TimeWindow, Timeline, held};
 use crate::output::marks::hour;
-use crate::output::{brief, date, may_miss, past_name};
+use crate::output::{brief, date, may_miss, missed, past_name};
 
 /// How many events are shown, the newest ones.
 const EVENTS_SHOWN_MAX: usize = 100;
@@ -143,12 +143,16 @@ fn legend(timeline: &Timeline<'_>) -> String {
 fn known(state: &MonitorState, name: &QueueName, past: &LockPast<'_>) -> String {
     let mut text =
         format!("Known since <time datetime=\"{}\">{}</time> (UTC).", date(past.since_unix), hour(past.since_unix));
-    let _ = match may_miss(state) {
-        Some(period) => {
-            write!(text, " The service is looked at each {}: shorter holds may be missing.", held(period))
-        }
-        None => write!(text, " The service tells of changes: holds of some milliseconds may be missing."),
-    };
+    if let Some(period) = may_miss(state) {
+        let _ = write!(
+            text,
+            " The service is looked at each {}: shorter holds may be missing, and are not counted.",
+            held(period)
+        );
+    }
+    if past.missed > 0 {
+        let _ = write!(text, " Of this time {}.", missed(past.missed));
+    }
     if !past.gaps.is_empty() {
         text += " Hatched: nothing was seen.";
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockkeeper_core::{Contender, ContenderInfo, LockSnapshot, Mode, QueueName};
+use lockkeeper_core::{Contender, ContenderInfo, LockSnapshot, Mode, PassedBetween, QueueName};
 
 use crate::layout::{KAZOO_WAITERS, Layout};
 use crate::lock::follow::path_scheme::{ContenderNode, LockSite, PathScheme};
@@ -29,13 +29,16 @@ pub(super) struct NodeModel {
     known: BTreeMap<LockSite, SiteIdentity>,
     locks: BTreeMap<QueueName, ChildGroups>,
     changed: BTreeSet<QueueName>,
+    /// How many contenders came and went before they could be read. Their nodes held who they were.
+    passed: BTreeMap<QueueName, u64>,
     /// Whether some node might not be read.
     has_refusals: bool,
 }
 
 impl NodeModel {
     pub(super) fn new(scheme: Arc<PathScheme>) -> Self {
-        Self { scheme, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
+        let (known, locks) = (BTreeMap::new(), BTreeMap::new());
+        Self { scheme, known, locks, changed: BTreeSet::new(), passed: BTreeMap::new(), has_refusals: false }
     }
 
     pub(super) fn scheme(&self) -> &Arc<PathScheme> {
@@ -130,18 +133,32 @@ impl NodeModel {
         }
     }
 
-    pub(super) fn remove(&mut self, contender_node: &ContenderNode) {
+    /// Takes in that a contender came and went since its lock was told of.
+    pub(super) fn pass(&mut self, contender_node: &ContenderNode) {
         let Some(lock) = self.lock_of(&contender_node.site) else {
             return;
         };
+        // Who waits at a semaphore's gate holds nothing there.
+        let may_hold = |contender: Contender| contender.mode != Mode::Acquire;
+        if !self.remove(contender_node) && self.contender_at(contender_node).is_some_and(may_hold) {
+            *self.passed.entry(lock.clone()).or_default() += 1;
+            self.changed.insert(lock);
+        }
+    }
+
+    /// Removes a contender; tells whether it was known.
+    pub(super) fn remove(&mut self, contender_node: &ContenderNode) -> bool {
+        let Some(lock) = self.lock_of(&contender_node.site) else {
+            return false;
+        };
         let Some(groups) = self.locks.get_mut(&lock) else {
-            return;
+            return false;
         };
         let Some(group) = groups.get_mut(&contender_node.group) else {
-            return;
+            return false;
         };
         if group.remove(&contender_node.name).is_none() {
-            return;
+            return false;
         }
         if group.is_empty() {
             groups.remove(&contender_node.group);
@@ -151,6 +168,7 @@ impl NodeModel {
         }
         self.note_gate(&lock);
         self.changed.insert(lock);
+        true
     }
 
     /// Notes that the waiters of kazoo's semaphore have changed, if this lock is the gate of one. Below the base it is
@@ -175,11 +193,14 @@ impl NodeModel {
 
     pub(super) fn all(&mut self) -> Vec<LockSnapshot> {
         self.changed.clear();
+        self.passed.clear();
         self.locks.keys().map(|lock| self.now(lock)).filter(|now| !now.contenders.is_empty()).collect()
     }
 
     pub(super) fn take_changed(&mut self) -> Vec<LockSnapshot> {
-        std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock)).collect()
+        let mut passed = std::mem::take(&mut self.passed);
+        let mut between = |lock| passed.remove(lock).map(PassedBetween::counted).unwrap_or_default();
+        std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock).after(between(lock))).collect()
     }
 
     /// Replaces the known state by that of another look.
@@ -188,7 +209,8 @@ impl NodeModel {
         let differs = |lock: &QueueName| self.locks.get(lock) != newer.locks.get(lock);
         let mut changed: BTreeSet<_> = names.into_iter().filter(differs).collect();
         changed.append(&mut self.changed);
-        *self = Self { changed, ..newer };
+        let passed = std::mem::take(&mut self.passed);
+        *self = Self { changed, passed, ..newer };
         for lock in self.changed.clone() {
             self.note_gate(&lock);
         }
@@ -282,6 +304,21 @@ mod tests {
         model.remove(&contender_node(&model, "a/lock-0000000001"));
         assert_eq!(shown(&model.take_changed()), ["a: ", "b: lock-0000000001"]);
         assert_eq!(model.locks.len(), 1);
+    }
+
+    #[test]
+    fn who_came_and_went_before_it_was_read_is_counted_once_and_who_was_read_is_not() {
+        let mut model = model("zk://h");
+        put(&mut model, "a/lock-0000000001");
+        model.all();
+        let nodes =
+            ["a/lock-0000000001", "a/lock-0000000002", "a/lock-0000000003", "a/locks/lock-0000000001", "a/junk"];
+        let nodes = nodes.map(|path| contender_node(&model, path));
+        nodes.iter().for_each(|node| model.pass(node));
+        let changed = model.take_changed();
+        assert_eq!((shown(&changed), changed[0].between.more), (vec!["a: ".to_owned()], 2));
+        model.remove(&nodes[1]);
+        assert!(model.take_changed().is_empty());
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) enum LockSite {
 }
 
 /// The node of a contender, as far as its path says it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct ContenderNode {
     pub(super) site: LockSite,
     pub(super) group: ChildGroup,

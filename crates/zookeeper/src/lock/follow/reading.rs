@@ -1,7 +1,7 @@
 //! Reads the locks of a scope: all of them, or the changed ones. Many nodes at a time, and not too many a
 //! second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +73,8 @@ pub(super) enum NodeChange {
     Created,
     Written,
     Deleted,
+    /// It was created, and deleted since.
+    Passed,
 }
 
 /// The nodes that have changed, by their paths as the server knows them.
@@ -88,6 +90,7 @@ pub(super) fn note(marks: &NodeMarks, event: &WatcherEvent) {
     };
     marks.note(event.path.clone(), change, |last, change| match (*last, change) {
         (NodeChange::Created, NodeChange::Written) => {}
+        (NodeChange::Created, NodeChange::Deleted) => *last = NodeChange::Passed,
         _ => *last = change,
     });
 }
@@ -174,27 +177,32 @@ async fn fill_sites(reader: &mut PacedReader, model: &mut NodeModel, sites: Vec<
         }
         groups = parts;
     }
-    read_contenders(reader, model, &nodes_of_contenders).await
+    for gone in read_contenders(reader, model, &nodes_of_contenders).await? {
+        model.remove(gone);
+    }
+    Ok(())
 }
 
-async fn read_contenders(
+/// Reads contenders; returns those that are gone.
+async fn read_contenders<'a>(
     reader: &mut PacedReader,
     model: &mut NodeModel,
-    nodes_of_contenders: &[(ContenderNode, Contender)],
-) -> Result<(), ClientError> {
+    nodes_of_contenders: &'a [(ContenderNode, Contender)],
+) -> Result<Vec<&'a ContenderNode>, ClientError> {
     let scheme = model.scheme().clone();
     let path_of = |contender_node: &ContenderNode| {
         format!("{}/{}", scheme.path_of(&contender_node.site, contender_node.group), contender_node.name)
     };
     let said =
         reader.ask(nodes_of_contenders, |(contender_node, _)| read(path_of(contender_node)), ClientCall::data).await?;
+    let mut gone = Vec::new();
     for ((contender_node, contender), said) in nodes_of_contenders.iter().zip(said) {
         match ContenderReading::of(contender, said) {
             Some(found) => model.put(contender_node, found),
-            None => model.remove(contender_node),
+            None => gone.push(contender_node),
         }
     }
-    Ok(())
+    Ok(gone)
 }
 
 /// Takes in changes. What happens meanwhile comes with the next ones.
@@ -205,16 +213,21 @@ pub(super) async fn take_in(
 ) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
     let (mut sites, mut gone, mut nodes_of_contenders) = (Vec::new(), Vec::new(), Vec::new());
+    let mut new = BTreeSet::new();
     for (path, change) in changes {
         for place in scheme.places(&path) {
             match (place, change) {
-                (NodeRole::Site(site), NodeChange::Deleted) => gone.push(site),
+                (NodeRole::Site(site), NodeChange::Deleted | NodeChange::Passed) => gone.push(site),
                 (NodeRole::Site(site), NodeChange::Created) => sites.push(site),
                 (NodeRole::Site(site), NodeChange::Written) if model.is_named_by_its_data(&site) => sites.push(site),
                 // The value of a queue is not shown.
                 (NodeRole::Site(_), NodeChange::Written) => {}
-                (NodeRole::ContenderNode(contender_node), NodeChange::Deleted) => model.remove(&contender_node),
-                (NodeRole::ContenderNode(contender_node), _) => nodes_of_contenders.push(contender_node),
+                (NodeRole::ContenderNode(contender_node), NodeChange::Deleted) => _ = model.remove(&contender_node),
+                (NodeRole::ContenderNode(contender_node), NodeChange::Passed) => model.pass(&contender_node),
+                (NodeRole::ContenderNode(contender_node), _) => {
+                    new.extend(Some(contender_node.clone()).filter(|_| change == NodeChange::Created));
+                    nodes_of_contenders.push(contender_node);
+                }
             }
         }
     }
@@ -226,7 +239,14 @@ pub(super) async fn take_in(
         .into_iter()
         .filter_map(|contender_node| model.contender_at(&contender_node).map(|contender| (contender_node, contender)));
     let named: Vec<_> = named.collect();
-    read_contenders(reader, model, &named).await
+    for gone in read_contenders(reader, model, &named).await? {
+        if new.contains(gone) {
+            model.pass(gone);
+        } else {
+            model.remove(gone);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -252,7 +272,7 @@ mod tests {
         let expected = [
             ("/a", NodeChange::Created),
             ("/b", NodeChange::Created),
-            ("/c", NodeChange::Deleted),
+            ("/c", NodeChange::Passed),
             ("/e", NodeChange::Written),
         ];
         let taken = marks.take().unwrap();
