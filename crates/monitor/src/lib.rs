@@ -22,7 +22,7 @@
 //! | --- | --- |
 //! | `snapshot` | a look at all queues, and what it has seen |
 //! | `collect` | all locks, told of or looked at again and again, for a monitor |
-//! | `model`, `events` | what is known of them: holds, and what has happened |
+//! | `model`, `events`, `gate` | what is known of them: holds, what has happened, and waits for permits |
 //! | `history` | who held what and when, within a bound of memory |
 //! | `breaches` | what no lock may ever show |
 //! | `alerts` | what is wrong for long enough to tell an operator |
@@ -57,6 +57,7 @@ mod deadlock;
 mod events;
 mod find;
 mod flows;
+mod gate;
 mod graph;
 pub mod history;
 mod layout;

@@ -14,6 +14,7 @@ use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 use crate::breaches::{self, Breaches, SeenBreach};
 use crate::cores::Ties;
 use crate::events::{LockEventKind, SeenEvent, ending, events, marked};
+use crate::gate::AtGate;
 use crate::history::{Departed, History, PastEnd};
 use crate::losses::Losses;
 pub(crate) use crate::moment::TimePoint;
@@ -74,6 +75,8 @@ pub struct KnownContender {
     pub seen: TimePoint,
     /// What is known of its hold; `None` while it waits.
     pub hold: Option<KnownHold>,
+    /// When the one was seen first that has waited for it at the gate of a semaphore, if that was seen.
+    asked: Option<BootInstant>,
     /// Whether it is about to be gone without having left.
     is_lost: bool,
 }
@@ -126,7 +129,8 @@ impl KnownContender {
 
     /// Returns when it was seen to join, unless it was found at the first look. A permit has waited as another one.
     fn joined(&self, first_look: Option<BootInstant>) -> Option<BootInstant> {
-        Some(self.seen.boot).filter(|&seen| first_look != Some(seen) && self.info.mode != Mode::Permit)
+        let joined = if self.info.mode == Mode::Permit { self.asked } else { Some(self.seen.boot) };
+        joined.filter(|&seen| first_look != Some(seen))
     }
 
     /// Returns when it was seen to hold first, if it holds.
@@ -159,6 +163,11 @@ impl KnownLock {
     /// Returns what the service shows of each.
     pub fn infos(&self) -> Vec<ContenderInfo> {
         self.contenders.iter().map(|contender| contender.info.clone()).collect()
+    }
+
+    /// Tells whether it is kept from all: by the first contender, since others may wait to freeze it.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.contenders.first().is_some_and(|first| first.info.frozen.is_some())
     }
 
     fn is_contended(&self) -> bool {
@@ -218,6 +227,7 @@ impl LockModel {
         let shown: Vec<_> = seen.iter().zip(holds.iter().copied()).collect();
         self.breaches.see(lock, &before.collect::<Vec<_>>(), &shown, now.boot);
         let mut gone: BTreeMap<ContenderId, (usize, KnownContender)> = BTreeMap::new();
+        let gate = AtGate::of(old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.seen.boot)));
         let numbered = old.into_iter().flat_map(|old| old.contenders).enumerate();
         gone.extend(numbered.map(|(position, one)| (key(&one.info), (position, one))));
         // The place of the first one that has not gone.
@@ -239,7 +249,8 @@ impl LockModel {
                 events(old.as_ref().map(|old| (&old.info, old.hold.is_some())), &info, holds)
                     .map(|kind| (kind, info.clone())),
             );
-            contenders.push(self::known(old, info, holds, known, now));
+            let asked = old.as_ref().map_or_else(|| gate.asked(&info), |old| old.asked);
+            contenders.push(KnownContender { asked, ..self::known(old, info, holds, known, now) });
         }
         is_stirred |= gone.values().any(|(_, one)| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
@@ -436,5 +447,5 @@ fn known(
     let seen = old.as_ref().map_or(now, |old| old.seen);
     let granted = KnownHold { seen: now.boot, not_before };
     let hold = holds.then(|| old.and_then(|old| old.hold).unwrap_or(granted));
-    KnownContender { info, seen, hold, is_lost: false }
+    KnownContender { info, seen, hold, asked: None, is_lost: false }
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 
-use lockkeeper_faults::browser::axe_availability;
+use lockkeeper_faults::browser::{Browser, axe_availability};
 use serde_json::{Value, json};
 
 use crate::monitor::Monitor;
@@ -200,8 +200,22 @@ fn a_lock_s_page_draws_its_holders_on_any_screen_and_says_whose_a_bar_is() {
     let is_told = "return window.stays && document.querySelector('.holds').open
         && document.querySelector('#past').textContent.includes('Waiting at most: 2')";
     eventually("the picture is drawn anew", || (ask(&browser, is_told) == json!(true)).then_some(()));
+    a_freeze_is_drawn(&place, &monitor, &browser);
     browser.open(&url(&monitor, "")).unwrap();
     let line = "return document.querySelector('tbody [data-l=waiting] svg').getAttribute('aria-label')";
     assert_eq!(ask(&browser, line), json!("2 at most in the last hour"));
+    assert_eq!(browser.obstacles().unwrap(), []);
+}
+
+fn a_freeze_is_drawn(place: &Place, monitor: &Monitor, browser: &Browser) {
+    browser.open(&url(monitor, "lock?name=ice&span=15m")).unwrap();
+    let is_drawn = "return document.querySelector('svg.line rect.ice') !== null
+        && document.querySelectorAll('svg.line path.mark').length > 0
+        && document.querySelector('#past').textContent.includes('Blue: it was frozen.')";
+    assert_eq!(place.run(&["freeze", "ice", "--reason", "<b>a move"]).code, Some(0));
+    eventually("the freeze is drawn", || (ask(browser, is_drawn) == json!(true)).then_some(()));
+    assert_eq!(place.run(&["thaw", "ice"]).code, Some(0));
+    monitor.until("its end", &past("ice"), |past| past["lock"]["marks"][0]["what"] == "thawed");
+    eventually("it is still drawn", || (ask(browser, is_drawn) == json!(true)).then_some(()));
     assert_eq!(browser.obstacles().unwrap(), []);
 }

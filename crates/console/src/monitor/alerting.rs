@@ -140,6 +140,7 @@ impl Alerting {
         let thresholds = |lock: &QueueName| self.settings.thresholds(lock.as_str());
         let news = self.collector.read(|state| self.desk.lock().judge(state, now, thresholds));
         for news in news {
+            self.collector.with_history(|history, now| history.note_alert(&news, now));
             match news {
                 AlertNews::Raised(alert) => say(&format!("alert: {}", said(&alert, now))),
                 AlertNews::Ended(alert) => {

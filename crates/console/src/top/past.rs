@@ -15,8 +15,11 @@ const HOLDERS_MAX: usize = 50;
 /// How far back is looked for them.
 const SINCE: Duration = Duration::from_secs(3_600);
 
-/// How many minutes a letter of the line stands for.
+/// How many minutes a letter of the line stands for, below a queue …
 const MINUTES_A_LETTER: usize = 2;
+
+/// … and in the list.
+const MINUTES_A_LETTER_IN_LIST: usize = 5;
 
 /// From nobody to the most.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -31,14 +34,25 @@ pub(super) fn past_lines(state: &MonitorState, lock: &QueueName, now: TimePoint)
     lines
 }
 
+/// Returns how many waited in the last hour as letters for the list; empty if none has.
+pub(super) fn waited_in_list(state: &MonitorState, lock: &QueueName, now: TimePoint) -> String {
+    let peaks = state.model.history().peaks(lock.as_str(), now.unix);
+    peaks.map(|peaks| letters(&peaks, MINUTES_A_LETTER_IN_LIST)).unwrap_or_default()
+}
+
 fn waited(peaks: &[u16; PEAK_MINUTES]) -> String {
     let most = peaks.iter().copied().max().unwrap_or(0);
-    let letters = peaks.chunks(MINUTES_A_LETTER).map(|minutes| {
-        let count = minutes.iter().copied().max().unwrap_or(0);
-        let level = usize::from(count) * (LEVELS.len() - 1);
-        LEVELS[level.div_ceil(usize::from(most.max(1))).min(LEVELS.len() - 1)]
-    });
-    format!("waiting in the last hour {} {most} at most", letters.collect::<String>())
+    format!("waiting in the last hour {} {most} at most", letters(peaks, MINUTES_A_LETTER))
+}
+
+/// The highest letter stands for the most that waited.
+fn letters(peaks: &[u16; PEAK_MINUTES], minutes_a_letter: usize) -> String {
+    let most = usize::from(peaks.iter().copied().max().unwrap_or(0).max(1));
+    let letter = |minutes: &[u16]| {
+        let count = usize::from(minutes.iter().copied().max().unwrap_or(0));
+        LEVELS[(count * (LEVELS.len() - 1)).div_ceil(most)]
+    };
+    peaks.chunks(minutes_a_letter).map(letter).collect()
 }
 
 fn held(one: &PastContender<'_>) -> String {

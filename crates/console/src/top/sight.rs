@@ -7,7 +7,7 @@ use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{CollectionMode, KnownLock, MonitorState, ServiceFreshness, TimePoint};
 
 use super::contender::{self, ContenderLine, held_for};
-use super::past::past_lines;
+use super::past::{past_lines, waited_in_list};
 use super::problems::{Problem, problems};
 use super::query::{Query, QueryMatches};
 use crate::output::marks::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
@@ -56,6 +56,8 @@ pub(super) struct LockLine {
     /// As what it is used; empty if nothing tells.
     pub(super) kind: String,
     pub(super) waiters: usize,
+    /// How many waited in the last hour, as letters; empty if none has.
+    pub(super) hour: String,
     pub(super) oldest: Option<Duration>,
     pub(super) held: Option<String>,
     pub(super) holders: String,
@@ -79,7 +81,10 @@ impl ScreenData {
     ) -> Self {
         let marked = LockMarks::new(state, firing);
         let QueryMatches { locks, total } = query.choose(&state.model, now);
-        let row = |name: &QueueName, lock: &KnownLock| LockLine::new(name, lock, marked.of(name, lock), now);
+        let row = |name: &QueueName, lock: &KnownLock| {
+            let hour = waited_in_list(state, name, now);
+            LockLine { hour, ..LockLine::new(name, lock, marked.of(name, lock), now) }
+        };
         let known = lock.and_then(|name| state.model.locks().get_key_value(name));
         let contenders = known.map(|(_, lock)| lock.contenders.as_slice()).unwrap_or_default();
         let chosen = chosen.and_then(|name| state.model.locks().get_key_value(name));
@@ -137,6 +142,7 @@ impl LockLine {
             lock: name.clone(),
             kind: shown_kind(lock, "rwlock"),
             waiters: lock.waiters().count(),
+            hour: String::new(),
             oldest: oldest_wait(lock, now),
             held: longest_hold(lock, now).map(held_for),
             holders: holders(lock),
@@ -152,6 +158,7 @@ impl LockLine {
             lock: lock.clone(),
             kind: String::new(),
             waiters: 0,
+            hour: String::new(),
             oldest: None,
             held: None,
             holders: "free".to_owned(),

@@ -112,6 +112,16 @@ impl About {
             Self::Unreachable => None,
         }
     }
+
+    /// Returns the locks that it is about.
+    pub fn locks(&self) -> impl Iterator<Item = &QueueName> {
+        let core = match self {
+            Self::Deadlock(core) => Some(core),
+            _ => None,
+        };
+        let others = self.lock().filter(|_| core.is_none());
+        core.into_iter().flatten().map(|(lock, _)| lock).chain(others)
+    }
 }
 
 /// Finds what is wrong with the service.

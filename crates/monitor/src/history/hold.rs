@@ -1,4 +1,4 @@
-//! Ends of holds, and gaps in which nothing was seen.
+//! Ends of holds, freezes, and gaps in which nothing was seen.
 
 use std::time::Duration;
 
@@ -59,4 +59,14 @@ impl BlindGap {
     pub(super) const fn new(from_ms: u64, until_ms: u64) -> Self {
         Self { from_unix: Duration::from_millis(from_ms), until_unix: Duration::from_millis(until_ms) }
     }
+}
+
+/// A time in which a lock was kept from all.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PastFreeze {
+    /// When it began, in time since 1970-01-01 UTC; or since when it is known to have been so.
+    pub from_unix: Duration,
+    /// When it ended.
+    pub until_unix: Duration,
 }

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `store` | what is kept, within a bound of memory |
 //! | `records`, `hold` | one record; how a hold ended |
+//! | `marks` | what else has happened: requests, freezes and alerts |
 //! | `ring` | records in the order of time, each with the one before it of the same lock |
 //! | `names` | each name once, as long as a record has it |
 //! | `peaks` | how many waited for a lock in each of the last minutes |
@@ -16,6 +17,7 @@
 
 mod hold;
 mod kept;
+mod marks;
 mod names;
 mod past;
 mod peaks;
@@ -27,7 +29,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use hold::{BlindGap, PastEnd};
+pub use hold::{BlindGap, PastEnd, PastFreeze};
 pub use past::{LengthStep, LockPast, PastContender, PastMark, PastQuery};
 pub use peaks::PEAK_MINUTES;
 pub use restart::lines_of;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{ContenderInfo, FencingToken, Mode};
 
-use super::hold::{BlindGap, PastEnd};
+use super::hold::{BlindGap, PastEnd, PastFreeze};
 use super::names::NameNumber;
 use super::peaks::PEAK_MINUTES;
 use super::records::{PlaceRecord, QueueRecord, WhoRecord, named, whole_ms};
@@ -83,6 +83,8 @@ pub struct LockPast<'a> {
     pub steps: Vec<LengthStep>,
     /// What else has happened, the newest first.
     pub marks: Vec<PastMark<'a>>,
+    /// When it was frozen, the oldest first; a freeze that goes on ends now.
+    pub freezes: Vec<PastFreeze>,
     /// How many more contenders came and went at most, of which nothing else is known: each held it for a moment, or
     /// gave up.
     pub missed: u64,
@@ -150,6 +152,7 @@ impl History {
             contenders: Vec::new(),
             steps: Vec::new(),
             marks: Vec::new(),
+            freezes: Vec::new(),
             missed: 0,
             gaps: self.gaps(since_unix).collect(),
         };

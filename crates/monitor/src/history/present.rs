@@ -5,6 +5,7 @@ use std::time::Duration;
 use lockkeeper::QueueName;
 
 use super::hold::{BlindGap, PastEnd};
+use super::marks::freezes;
 use super::past::{LockPast, PastContender, PastQuery};
 use crate::model::{KnownContender, KnownLock, LockModel};
 use crate::moment::TimePoint;
@@ -18,6 +19,8 @@ impl LockModel {
         let mut contenders: Vec<_> =
             known.into_iter().flat_map(|(name, known)| self.holding(name.as_str(), known, now)).collect();
         contenders.append(&mut past.contenders);
+        let is_frozen = known.is_some_and(|(_, known)| known.is_frozen());
+        past.freezes = freezes(&past.marks, is_frozen, [past.since_unix, now.unix]);
         LockPast { contenders, ..past }
     }
 

@@ -218,19 +218,7 @@ impl History {
         }
     }
 
-    /// Takes in something else that has happened to a lock, to a contender or by it.
-    pub(crate) fn mark(&mut self, lock: &QueueName, info: Option<&ContenderInfo>, what: &str, now: TimePoint) {
-        let at_ms = self.unix_ms(now.boot, now);
-        let who = match info {
-            Some(info) => self.who(info),
-            None => WhoRecord { host: self.names.take(""), program: self.names.take(""), pid: 0 },
-        };
-        let (lock, what) = (self.names.take(lock.as_str()), self.names.take(what));
-        self.marks.push(lock, MarkRecord { at_ms, who, what });
-        self.keep_within();
-    }
-
-    fn who(&mut self, info: &ContenderInfo) -> WhoRecord {
+    pub(super) fn who(&mut self, info: &ContenderInfo) -> WhoRecord {
         let (host, program, pid) = named(info);
         WhoRecord { host: self.names.take(host), program: self.names.take(program), pid }
     }

@@ -9,6 +9,7 @@ use lockkeeper::{ContenderId, ContenderInfo, FencingToken, Mode, Owner, QueueNam
 use super::hold::PastEnd;
 use super::past::PastQuery;
 use super::store::History;
+use crate::alerts::{About, Alert, AlertFinding, AlertNews};
 use crate::model::LockModel;
 use crate::moment::TimePoint;
 use crate::tests::scene::{moment as at, name as lock};
@@ -104,6 +105,47 @@ fn who_was_never_seen_to_hold_but_had_its_turn_meanwhile_may_have_held() {
     assert_eq!(behind.map(|one| one.4), Some(PastEnd::GaveUp), "one behind a contender that stays has not");
 }
 
+fn frozen(number: u64) -> ContenderInfo {
+    let mut info = contender("web-1", number);
+    (info.mode, info.frozen) = (Mode::Exclusive, Some("a move".to_owned()));
+    info
+}
+
+#[test]
+fn a_freeze_is_known_from_its_beginning_to_its_end_or_until_now() {
+    let mut model = started("a", &[], 100);
+    model.see(&lock("a"), vec![frozen(1)], Some(at(110).boot), at(110));
+    let freezes = |model: &LockModel, since: u64, now: u64| -> Vec<[u64; 2]> {
+        let past = model.past("a", at(since).unix, at(now));
+        past.freezes.iter().map(|one| [one.from_unix, one.until_unix].map(|unix| unix.as_secs() - 1_000_000)).collect()
+    };
+    assert_eq!(freezes(&model, 90, 120), [[110, 120]]);
+    assert_eq!(freezes(&model, 115, 120), [[115, 120]], "it began before");
+    told(&mut model, "a", &[], 130);
+    model.see(&lock("a"), vec![frozen(2)], Some(at(140).boot), at(140));
+    told(&mut model, "a", &[("web-2", 3)], 150);
+    assert_eq!(freezes(&model, 90, 160), [[110, 130], [140, 150]]);
+    assert_eq!(freezes(&model, 120, 160), [[120, 130], [140, 150]]);
+    assert_eq!(freezes(&model, 155, 160), [[0; 2]; 0]);
+}
+
+#[test]
+fn an_alert_is_a_mark_of_each_of_its_locks_when_it_begins_and_when_it_is_over() {
+    let mut model = started("a", &[("web-1", 1)], 100);
+    let core = [("a", "c1"), ("b", "c2")].map(|(name, id)| (lock(name), ContenderId::new(id)));
+    let alert = |about| Alert::new(about, AlertFinding::Said("x".to_owned()), at(100).unix);
+    let deadlock = alert(About::Deadlock(core.into()));
+    model.history_mut().note_alert(&AlertNews::Raised(deadlock.clone()), at(110));
+    model.history_mut().note_alert(&AlertNews::Raised(alert(About::Waiters(lock("a")))), at(111));
+    model.history_mut().note_alert(&AlertNews::Raised(alert(About::Unreachable)), at(112));
+    model.history_mut().note_alert(&AlertNews::Ended(deadlock), at(120));
+    let marks = |name: &str| -> Vec<String> {
+        model.past(name, Duration::ZERO, at(130)).marks.iter().map(|mark| mark.what.to_owned()).collect()
+    };
+    assert_eq!(marks("a"), ["alert over: deadlock", "alert: waiters", "alert: deadlock"]);
+    assert_eq!(marks("b"), ["alert over: deadlock", "alert: deadlock"]);
+}
+
 /// Takes in who came and went, and then the next state.
 fn passed(model: &mut LockModel, told: &[ContenderInfo], more: u64, next: &[(&str, u64)], now: u64) {
     let mut between = PassedBetween::counted(more);
@@ -171,6 +213,29 @@ fn who_leaves_the_gate_of_a_semaphore_with_permits_has_not_waited_in_vain() {
         ("web-1".to_owned(), 1, [100, 130], None, PastEnd::Left),
     ];
     assert_eq!(past(&model, "pool", 140), expected);
+}
+
+#[test]
+fn permits_have_waited_since_their_contender_stood_at_the_gate() {
+    let mut model = LockModel::default();
+    let of = |mode, number, session: &str| {
+        let mut info = contender("web-1", number);
+        (info.mode, info.session) = (mode, Some(session.to_owned()));
+        info
+    };
+    let mut see = |contenders: &[ContenderInfo], now| {
+        model.see(&lock("pool"), contenders.to_vec(), (now > 100).then_some(at(now).boot), at(now));
+    };
+    let held = of(Mode::Permit, 1, "s");
+    see(&[held.clone()], 100);
+    see(&[held.clone(), of(Mode::Acquire, 2, "t")], 110);
+    see(&[held.clone(), of(Mode::Acquire, 2, "t"), of(Mode::Acquire, 3, "u")], 115);
+    see(&[of(Mode::Permit, 4, "t"), of(Mode::Permit, 5, "t"), of(Mode::Acquire, 3, "u")], 130);
+    see(&[of(Mode::Permit, 6, "u")], 150);
+    see(&[], 160);
+    let waits: Vec<_> = past(&model, "pool", 170).into_iter().map(|(_, token, _, waited, _)| (token, waited)).collect();
+    assert_eq!(waits, [(6, Some(35)), (5, Some(20)), (4, Some(20)), (1, None)]);
+    assert_eq!(model.history().wait_p95("pool", Duration::ZERO), Some(Duration::from_secs(35)));
 }
 
 #[test]

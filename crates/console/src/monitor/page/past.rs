@@ -156,6 +156,12 @@ fn known(state: &MonitorState, name: &QueueName, past: &LockPast<'_>) -> String 
     if !past.gaps.is_empty() {
         text += " Hatched: nothing was seen.";
     }
+    if !past.freezes.is_empty() {
+        text += " Blue: it was frozen.";
+    }
+    if !past.marks.is_empty() {
+        text += " Dotted lines: requests, freezes and alerts, which the table names.";
+    }
     let _ = write!(text, " <a href=\"api/locks/{}/history\">JSON</a>", QueryValue(name.as_str()));
     text
 }
@@ -255,4 +261,45 @@ fn event(event: &SeenEvent) -> String {
         Escaped(&format!("{who} {rest}")),
         event.kind.as_str()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::clock::BootInstant;
+    use lockkeeper::{ContenderId, ContenderInfo, Mode};
+    use lockkeeper_monitor::alerts::{About, Alert, AlertFinding, AlertNews};
+
+    use super::*;
+
+    fn at(second: u64) -> TimePoint {
+        let passed = Duration::from_secs(second);
+        TimePoint {
+            boot: BootInstant::from_nanos(0).saturating_add(passed),
+            unix: Duration::from_hours(300_000) + passed,
+        }
+    }
+
+    fn page(state: &MonitorState, now: TimePoint) -> String {
+        past(state, &QueueName::new("a").unwrap(), HistorySpan::Hour, now)
+    }
+
+    #[test]
+    fn freezes_and_alerts_are_on_the_timeline_and_in_the_table_and_a_hostile_reason_is_inert() {
+        let (mut state, lock) = (MonitorState::default(), QueueName::new("a").unwrap());
+        let mut freezer = ContenderInfo::new(ContenderId::new("1"), Mode::Exclusive);
+        freezer.frozen = Some("<script>".to_owned());
+        state.model.see(&lock, Vec::new(), None, at(100));
+        state.model.see(&lock, vec![freezer], Some(at(110).boot), at(110));
+        assert!(page(&state, at(120)).contains("<rect class=\"ice\""));
+        state.model.see(&lock, Vec::new(), Some(at(130).boot), at(130));
+        let alert = Alert::new(About::Waiters(lock), AlertFinding::Said(String::new()), at(200).unix);
+        state.model.history_mut().note_alert(&AlertNews::Raised(alert), at(200));
+        let page = page(&state, at(300));
+        assert_eq!(page.matches("<rect class=\"ice\"").count(), 1, "{page}");
+        let titles: Vec<_> = page.split("<path class=\"mark\"").skip(1).collect();
+        assert_eq!(titles.len(), 3, "{page}");
+        assert!(titles[0].contains("frozen: &lt;script&gt;") && titles[1].contains("thawed"), "{page}");
+        assert!(titles[2].contains("alert: waiters") && page.contains(">alert: waiters</td>"), "{page}");
+        assert!(!page.contains("<script>") && page.contains("Blue: it was frozen."), "{page}");
+    }
 }

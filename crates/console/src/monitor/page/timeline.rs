@@ -34,6 +34,9 @@ const BARS_MAX: usize = 500;
 /// How many hosts have a colour; the others share one.
 pub(super) const COLOURS: usize = 8;
 
+/// How many marks of one line are named.
+const MARKS_NAMED_MAX: usize = 5;
+
 /// How many hosts of one bar are named.
 const HOSTS_NAMED_MAX: usize = 3;
 
@@ -183,12 +186,14 @@ impl<'a> Timeline<'a> {
              patternUnits=\"userSpaceOnUse\"><path d=\"M0 8L8 0\"/></pattern></defs>",
             Escaped(words)
         );
+        svg += &self.freezes(height);
         svg += &self.queue();
         let _ = write!(svg, "<path class=\"base\" d=\"M0 {QUEUE_HEIGHT}H{WIDTH}\"/>");
         for bar in &self.bars {
             svg += &self.bar(bar);
         }
         svg += &self.gaps(height);
+        svg += &self.marks(height);
         svg + "</svg>"
     }
 
@@ -248,6 +253,43 @@ impl<'a> Timeline<'a> {
             (until - from).max(WIDTH / f64::from(CELLS)),
             LANE_HEIGHT - 6.0,
         )
+    }
+
+    /// The times in which it was frozen, behind all else.
+    fn freezes(&self, height: f64) -> String {
+        let mut text = String::new();
+        for freeze in &self.past.freezes {
+            let (x, end) = (self.window.at(freeze.from_unix), self.window.at(freeze.until_unix));
+            let _ = write!(
+                text,
+                "<rect class=\"ice\" x=\"{x:.1}\" y=\"0\" width=\"{:.1}\" height=\"{height}\">\
+                 <title>{}</title></rect>",
+                (end - x).max(1.0),
+                format_args!("Frozen from {} to {}", hour(freeze.from_unix), hour(freeze.until_unix)),
+            );
+        }
+        text
+    }
+
+    /// Requests, freezes and alerts, as lines from above to below: in each cell one.
+    fn marks(&self, height: f64) -> String {
+        let mut cells: BTreeMap<u128, Vec<String>> = BTreeMap::new();
+        for mark in self.past.marks.iter().rev() {
+            let cell = mark.at_unix.as_millis() / self.window.cell().as_millis().max(1);
+            cells.entry(cell).or_default().push(format!("{} {}", hour(mark.at_unix), mark.what));
+        }
+        let mut text = String::new();
+        for (cell, said) in cells {
+            let at = self.window.cell() * u32::try_from(cell).unwrap_or(u32::MAX);
+            let (x, more) = (self.window.at(at), said.len().saturating_sub(MARKS_NAMED_MAX));
+            let mut words = said.into_iter().take(MARKS_NAMED_MAX).collect::<Vec<_>>().join("; ");
+            if more > 0 {
+                let _ = write!(words, "; {} more", thousands(more));
+            }
+            let _ =
+                write!(text, "<path class=\"mark\" d=\"M{x:.1} 0V{height}\"><title>{}</title></path>", Escaped(&words));
+        }
+        text
     }
 
     fn gaps(&self, height: f64) -> String {

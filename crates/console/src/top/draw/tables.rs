@@ -110,6 +110,10 @@ const KIND_COLUMNS: u16 = 10;
 const WAITING_COLUMNS: u16 = 7;
 const AGE_COLUMNS: u16 = 7;
 
+/// The column of how many waited in the last hour, and how wide a window must be to have room for it.
+const HOUR_COLUMNS: u16 = 12;
+const WIDE: u16 = 100;
+
 /// The names of locks have at least so many, and at most this part of the window.
 const NAME_COLUMNS_MIN: u16 = 12;
 const NAME_SHARE: u16 = 2;
@@ -118,7 +122,7 @@ pub(super) fn list(pen: &mut Pen<'_>, area: Rect, app: &App) {
     let rows = &app.sight.rows;
     let longest = rows.iter().map(|row| written_columns(row.lock.as_str())).max().unwrap_or_default();
     let name = longest.clamp(NAME_COLUMNS_MIN, (area.width / NAME_SHARE - 8).max(NAME_COLUMNS_MIN));
-    let titles = ["LOCK", "KIND", "WAITING", "OLDEST", "HELD", "HOLDER"];
+    let titles = ["LOCK", "KIND", "WAITING", "OLDEST", "HELD", "LAST HOUR", "HOLDER"];
     list_line(pen, area, 0, PLAIN, titles, [BOLD; 6], name);
     if rows.is_empty() {
         let text = match app.query.filter.as_str() {
@@ -144,7 +148,7 @@ fn draw_row(pen: &mut Pen<'_>, area: Rect, at: u16, row: &LockLine, background: 
         LockMark::None => (row.holders.clone(), PLAIN),
     };
     let held = row.held.as_deref().unwrap_or("-");
-    let texts = [row.lock.as_str(), &row.kind, &waiting, &oldest, held, &marked];
+    let texts = [row.lock.as_str(), &row.kind, &waiting, &oldest, held, &row.hour, &marked];
     list_line(pen, area, at, background, texts, [style, PLAIN, PLAIN, PLAIN, PLAIN, style], name);
 }
 
@@ -153,12 +157,19 @@ fn list_line(
     area: Rect,
     at: u16,
     background: Style,
-    texts: [&str; 6],
+    texts: [&str; 7],
     styles: [Style; 6],
     name: u16,
 ) {
+    let [lock, kind, waiting, oldest, held, hour, holder] = texts;
+    let texts = [lock, kind, waiting, oldest, held, holder];
     let left_out: &[usize] = if area.width < NARROW { &[1, 3] } else { &[] };
     let widths = [name, KIND_COLUMNS, WAITING_COLUMNS, AGE_COLUMNS, AGE_COLUMNS, area.width];
     let sides = [TextSide::Left, TextSide::Left, TextSide::Right, TextSide::Right, TextSide::Right, TextSide::Left];
-    pen.cells(area, at, background, &table_row(texts, widths, sides, styles, left_out));
+    let mut cells = table_row(texts, widths, sides, styles, left_out);
+    if area.width >= WIDE {
+        let holder = cells.len().saturating_sub(1);
+        cells.insert(holder, Cell { text: hour, width: HOUR_COLUMNS, side: TextSide::Left, style: DIM });
+    }
+    pen.cells(area, at, background, &cells);
 }

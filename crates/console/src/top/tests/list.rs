@@ -72,6 +72,23 @@ fn the_list_has_the_busiest_lock_first() {
 }
 
 #[test]
+fn a_wide_window_shows_how_many_waited_for_each_lock_in_the_last_hour() {
+    let mut scene = three();
+    scene.size.0 = 110;
+    scene.queue("nightly", &[granted(1, 42)]);
+    let screen = scene.screen();
+    let column = screen[2].find("LAST HOUR").unwrap_or_else(|| panic!("{screen:#?}"));
+    let hour = |name: &str| -> String {
+        let line = screen.iter().find(|line| line.starts_with(name)).unwrap();
+        line.chars().skip(column).take(12).collect()
+    };
+    assert!(hour("nightly").ends_with('█') && hour("nightly").starts_with('▁'), "{screen:#?}");
+    assert_eq!(hour("quiet").trim(), "", "{screen:#?}");
+    scene.size.0 = 80;
+    assert!(!scene.screen()[2].contains("LAST HOUR"));
+}
+
+#[test]
 fn a_queue_is_in_order_with_what_is_known_of_the_chosen_contender() {
     let mut scene = three();
     let mut last = of_thread(mutex(3), "c3", "00000000000000aa");
