@@ -40,7 +40,7 @@ fn history(place: &Place, monitor: &Monitor, arguments: &[&str]) -> Ended {
 fn the_command_tells_who_held_what_and_the_checker_reads_it() {
     let place = Place::new();
     let monitor = Monitor::start(&place, &[]);
-    monitor.until("the first look", "/healthz", |seen| seen["state"] == "fresh");
+    monitor.until_seen();
     let tokens = hold_in_turn(&place, &monitor, "reports/nightly", 3);
     let _holder = place.hold("other");
     monitor.until("the other", &past("other"), |past| past["holds"][0]["ended"] == "holds");
@@ -87,7 +87,7 @@ fn a_monitor_that_was_killed_knows_what_it_has_kept_also_behind_a_torn_line_and_
     let directory = place.notes().join("history");
     let options = ["--history", directory.to_str().unwrap()];
     let mut monitor = Monitor::start(&place, &options);
-    monitor.until("the first look", "/healthz", |seen| seen["state"] == "fresh");
+    monitor.until_seen();
     let tokens = hold_in_turn(&place, &monitor, "nightly", 2);
     let stays = place.hold("stays");
     let ends_unseen = place.hold("ends-unseen");
@@ -110,7 +110,7 @@ fn a_monitor_that_was_killed_knows_what_it_has_kept_also_behind_a_torn_line_and_
         .write_all(b"{\"boot\":\"monitor on x\",\"lock\":\"night")
         .unwrap();
     let again = Monitor::start_telling(&place, &options, "1 torn line");
-    again.until("the first look", "/healthz", |seen| seen["state"] == "fresh");
+    again.until_seen();
     let past_of = |name: &str| again.json(&past(name));
     let expected: Vec<_> = tokens.iter().rev().map(|token| (token.clone(), "left".to_owned())).collect();
     assert_eq!(ends(&past_of("nightly")), expected);
@@ -152,7 +152,7 @@ fn a_lock_s_page_draws_its_holders_on_any_screen_and_says_whose_a_bar_is() {
     let Some(browser) = browser() else { return };
     let place = Place::new();
     let monitor = Monitor::start(&place, &[]);
-    monitor.until("the first look", "/healthz", |seen| seen["state"] == "fresh");
+    monitor.until_seen();
     let name = "a<b onclick='x'>\"";
     let tokens = hold_in_turn(&place, &monitor, name, 2);
     let _holder = place.hold(name);

@@ -17,7 +17,7 @@
 //! | `fence`, `fence_crash` | a holder that was overtaken does not run its command, also after a crash of the machine |
 //! | `gc` | what is left is printed, and removed if it is still dead |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
-//! | `history` | what a monitor remembers |
+//! | `history`, `history_fleets` | what a monitor remembers; on each service, beside fleets with short holds |
 //! | `hold` | a lock without a command |
 //! | `ignored_signals` | signals that the caller ignores stay ignored |
 //! | `kinds` | read/write locks and semaphores |
@@ -68,6 +68,8 @@ mod gc;
 mod held_up;
 #[cfg(feature = "monitor")]
 mod history;
+#[cfg(feature = "monitor")]
+mod history_fleets;
 mod hold;
 mod ignored_signals;
 mod kinds;

@@ -78,6 +78,11 @@ impl Monitor {
         eventually(what, || Some(self.json(path)).filter(&is_so))
     }
 
+    /// Waits until it has seen all locks: until then it says that it has not.
+    pub(crate) fn until_seen(&self) {
+        eventually("the first look", || (self.get("/healthz").0 == 200).then_some(()));
+    }
+
     /// Waits for the next line that it says.
     pub(crate) fn line(&self) -> String {
         self.itself.said()
