@@ -282,7 +282,7 @@ impl LockModel {
         }
     }
 
-    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those that do not have
+    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those that did not have
     /// to wait for one that was there all the time may have held.
     pub(crate) fn pass(
         &mut self,
@@ -299,14 +299,15 @@ impl LockModel {
         }
         let there: BTreeSet<_> = next.iter().map(key).collect();
         let old = self.locks.get(lock).into_iter().flat_map(|known| &known.contenders);
-        let stayed = || old.clone().map(|one| &one.info).filter(|info| there.contains(&key(info)));
-        // One of them says enough: all were ahead.
-        let ahead = stayed().find(|info| info.mode != Mode::Read).or_else(|| stayed().next()).cloned();
-        let mut queue: Vec<_> = ahead.into_iter().collect();
+        let stayed: Vec<_> = old.map(|one| &one.info).filter(|info| there.contains(&key(info))).cloned().collect();
         for info in told {
-            queue.push(info);
-            let may_have_held = decide::holders(&queue).last() == Some(&true);
-            if let Some(info) = queue.pop().filter(|_| may_have_held) {
+            // It may have gone before one came that the last state shows.
+            let is_ahead = |one: &&ContenderInfo| one.token.zip(info.token).is_none_or(|(its, ours)| its <= ours);
+            let ahead = || stayed.iter().filter(is_ahead);
+            // One of them says enough: the first that excludes others, or else any.
+            let ahead = ahead().find(|one| one.mode != Mode::Read).or_else(|| ahead().next()).cloned();
+            let queue: Vec<_> = ahead.into_iter().chain([info.clone()]).collect();
+            if decide::holders(&queue).last() == Some(&true) {
                 let gone = Departed { info: &info, joined: None, hold: None, known, end: PastEnd::Between };
                 self.history.departed(lock, &gone, now);
             }

@@ -160,9 +160,11 @@ fn who_came_and_went_between_two_states_is_kept_unless_it_stood_behind_one_that_
     passed(&mut model, &queue(&[("web-2", 2), ("web-3", 3)]), 0, &[], 101);
     passed(&mut model, &queue(&[("web-4", 4)]), 0, &[("web-5", 5)], 102);
     passed(&mut model, &queue(&[("web-6", 6)]), 0, &[("web-5", 5)], 103);
+    // One that had gone before the first that stays came, and is told of late.
+    passed(&mut model, &queue(&[("web-7", 4)]), 0, &[("web-5", 5)], 104);
     let tokens: Vec<_> = past(&model, "a", 110).into_iter().map(|(_, token, .., end)| (token, end)).collect();
-    let between = [4, 3, 2].map(|token| (token, PastEnd::Between));
-    let expected = [&[(5, PastEnd::Holds)][..], &between[..1], &[(1, PastEnd::Left)], &between[1..]].concat();
+    let between = [4, 4, 3, 2].map(|token| (token, PastEnd::Between));
+    let expected = [&[(5, PastEnd::Holds)][..], &between[..2], &[(1, PastEnd::Left)], &between[2..]].concat();
     assert_eq!(tokens, expected);
 }
 
