@@ -282,8 +282,8 @@ impl LockModel {
         }
     }
 
-    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those that did not have
-    /// to wait for one that was there all the time may have held.
+    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those may have held that
+    /// did not wait behind one that was there all the time.
     pub(crate) fn pass(
         &mut self,
         lock: &QueueName,
@@ -294,9 +294,6 @@ impl LockModel {
     ) {
         let PassedBetween { told, more, .. } = between;
         self.history.miss(lock, more, now);
-        if told.is_empty() {
-            return;
-        }
         let there: BTreeSet<_> = next.iter().map(key).collect();
         let old = self.locks.get(lock).into_iter().flat_map(|known| &known.contenders);
         let stayed: Vec<_> = old.map(|one| &one.info).filter(|info| there.contains(&key(info))).cloned().collect();

@@ -178,8 +178,8 @@ impl Drop for KeyWait {
     }
 }
 
-/// The keys that are to be looked at again, each with the numbers of the reports that have named it. A queue is named no
-/// more often than the records of its contenders, so that the limit of keys is one of numbers too.
+/// The keys that are to be looked at again, each with the numbers of the reports that have named it. A queue is named
+/// no more often than the records of its contenders, so that the limit of keys is one of numbers too.
 pub(crate) type KeyMarks = Marks<Vec<u8>, Vec<u64>>;
 
 /// What is taken of them.
