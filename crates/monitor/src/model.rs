@@ -282,8 +282,8 @@ impl LockModel {
         }
     }
 
-    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those may have held that
-    /// did not wait behind one that was there all the time.
+    /// Takes in who came and went since the last state of a lock, before its next state is seen. Those may have held
+    /// that did not wait behind one that was there all the time.
     pub(crate) fn pass(
         &mut self,
         lock: &QueueName,
