@@ -229,9 +229,9 @@ fn permits_have_waited_since_their_contender_stood_at_the_gate() {
         model.see(&lock("pool"), contenders.to_vec(), (now > 100).then_some(at(now).boot), at(now));
     };
     let held = of(Mode::Permit, 1, "s");
-    see(&[held.clone()], 100);
+    see(std::slice::from_ref(&held), 100);
     see(&[held.clone(), of(Mode::Acquire, 2, "t")], 110);
-    see(&[held.clone(), of(Mode::Acquire, 2, "t"), of(Mode::Acquire, 3, "u")], 115);
+    see(&[held, of(Mode::Acquire, 2, "t"), of(Mode::Acquire, 3, "u")], 115);
     see(&[of(Mode::Permit, 4, "t"), of(Mode::Permit, 5, "t"), of(Mode::Acquire, 3, "u")], 130);
     see(&[of(Mode::Permit, 6, "u")], 150);
     see(&[], 160);
