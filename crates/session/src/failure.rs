@@ -32,7 +32,7 @@ pub enum Effect {
 pub enum FailureKind {
     /// The connection ended, or could not be opened.
     Broken,
-    /// Other transactions hold our rows, or the statement took longer than it may.
+    /// The server has more to do than it can in time: it is far behind, or other transactions hold our rows.
     Busy,
     /// The state that was to be read is kept no longer.
     Compacted,

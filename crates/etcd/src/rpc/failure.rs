@@ -25,6 +25,9 @@ const NO_SPACE: &str = "database space exceeded";
 /// etcd's message for a request that it does not begin, since it is far behind; 3.4 has no code for it.
 const TOO_MANY: &str = "too many requests";
 
+/// etcd's message for a renewal that it has not begun, since what was committed before is not applied within a second.
+const BEHIND: &str = "waiting for the applied index took too long";
+
 /// etcd's message for a request without a user.
 const NO_USER: &str = "user name is empty";
 
@@ -88,8 +91,8 @@ fn of_answer(code: Code, message: &str) -> Failure {
     let (kind, effect) = match code {
         Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),
         Code::NotFound if message.contains("lease not found") => (FailureKind::SessionGone, Effect::None),
+        _ if message.contains(TOO_MANY) || message.contains(BEHIND) => (FailureKind::Busy, Effect::None),
         Code::ResourceExhausted => (FailureKind::Unavailable, Effect::None),
-        _ if message.contains(TOO_MANY) => (FailureKind::Unavailable, Effect::None),
         // A token has expired; the next connection gets another one.
         Code::Unauthenticated if message.contains("invalid auth token") => (FailureKind::Broken, Effect::None),
         // The rights were changed since the token was given.
@@ -122,6 +125,23 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_is_far_behind_is_busy_and_one_without_a_leader_is_not() {
+        for (code, message, kind) in [
+            (Code::Unknown, "etcdserver: too many requests", FailureKind::Busy),
+            (Code::ResourceExhausted, "etcdserver: too many requests", FailureKind::Busy),
+            (
+                Code::Unavailable,
+                "etcdserver: request timed out, waiting for the applied index took too long",
+                FailureKind::Busy,
+            ),
+            (Code::Unavailable, "etcdserver: no leader", FailureKind::Unavailable),
+            (Code::Unavailable, "etcdserver: request timed out", FailureKind::Unavailable),
+        ] {
+            assert_eq!(of_status(Status::new(code, message)).kind, kind, "{message}");
+        }
+    }
+
+    #[test]
     fn an_answer_of_the_server_says_whether_trying_again_can_help() {
         for (code, message, kind, advice) in [
             (
@@ -138,6 +158,12 @@ mod tests {
             ),
             (Code::Unknown, "etcdserver: too many requests", ErrorKind::ConnectionLost, Advice::Transient),
             (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::ConnectionLost, Advice::Transient),
+            (
+                Code::Unavailable,
+                "etcdserver: request timed out, waiting for the applied index took too long",
+                ErrorKind::ConnectionLost,
+                Advice::Transient,
+            ),
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Refused, Advice::Permanent),
             (
                 Code::InvalidArgument,

@@ -104,13 +104,26 @@ async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
     let mut stream = None;
     loop {
         let sent_at = core.life.clock.now();
-        if let Err(failure) = renew(core, link, &mut stream, sent_at).await {
-            return failure;
+        match renew(core, link, &mut stream, sent_at).await {
+            Ok(()) => {
+                core.life.set_trouble(None);
+                core.life.proven(sent_at);
+                until_due(core, sent_at).await;
+            }
+            // It would be busier still with new connections to serve, of all its clients.
+            Err(failure) if failure.kind == FailureKind::Busy => {
+                core.life.set_trouble(Some(failure));
+                stream = None;
+                let again_at = core.life.clock.now().saturating_add(core.timing.holding_interval() / AGAIN_DIVISOR);
+                core.life.clock.sleep_until(again_at).await;
+            }
+            Err(failure) => return failure,
         }
-        core.life.proven(sent_at);
-        until_due(core, sent_at).await;
     }
 }
+
+/// A renewal that a busy member has not taken is tried again after this part of the time between two renewals.
+const AGAIN_DIVISOR: u32 = 4;
 
 /// Waits until the renewal after one that was sent at this moment is due, or is asked for.
 async fn until_due(core: &Core, sent_at: BootInstant) {
