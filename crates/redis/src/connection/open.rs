@@ -127,6 +127,7 @@ async fn connect(
     Ok(OpenedConnection { connection, sent_at, answers })
 }
 
+#[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "what is secured takes TLS"))]
 async fn socket(server: &Server, access: &RedisAccess) -> Result<Socket, Failure> {
     let socket = Socket::connect(server, "redis").await?;
     #[cfg(feature = "tls")]
