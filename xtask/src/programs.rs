@@ -27,7 +27,7 @@ pub(crate) struct BenchOptions {
 /// Measures, prints, and fails if a budget is not met.
 pub(crate) fn bench(options: &BenchOptions) -> Result<(), String> {
     // One after the other: in one build the command would get the features that the crate asks for.
-    for package in ["lockkeeper-cli", "lockkeeper-bench"] {
+    for package in ["lockkeeper-cli --features monitor", "lockkeeper-bench"] {
         cargo(&format!("build --quiet --release --package {package}"), &[])?;
     }
     run("release/lockkeeper-bench", &options.arguments, "not all rows are met, or not all could be measured")

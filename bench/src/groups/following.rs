@@ -157,7 +157,7 @@ impl Untold {
 }
 
 /// The locks of a service, and who changes them.
-struct Locks {
+pub(super) struct Locks {
     keeper: Keeper,
     held: BTreeMap<u32, MutexGuard>,
     free: VecDeque<u32>,
@@ -171,8 +171,13 @@ fn lock_name(number: u32) -> String {
 }
 
 impl Locks {
+    /// Names one of them.
+    pub(super) fn name(number: u32) -> String {
+        lock_name(number)
+    }
+
     /// Takes so many locks.
-    async fn hold(url: &str, count: u32) -> Outcome<Self> {
+    pub(super) async fn hold(url: &str, count: u32) -> Outcome<Self> {
         let keeper = lockkeeper::connect(url)?;
         let mut takers = JoinSet::new();
         for first in 0..TAKERS.min(count) {
@@ -225,7 +230,7 @@ impl Locks {
     }
 
     /// Gives all back.
-    async fn close(self) -> Outcome<()> {
+    pub(super) async fn close(self) -> Outcome<()> {
         drop(self.held);
         Ok(self.keeper.close().await?)
     }

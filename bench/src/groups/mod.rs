@@ -5,6 +5,7 @@ mod etcd;
 mod file;
 mod following;
 mod memory;
+mod monitor;
 mod ours;
 mod redis;
 mod run;
@@ -33,5 +34,6 @@ pub(crate) fn measure(group: Group, bench: &mut Bench) -> Outcome<()> {
         Group::Sql => sql::measure(bench),
         Group::Server => server::measure(bench),
         Group::Following => following::measure(bench),
+        Group::Monitor => monitor::measure(bench),
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
 }
 
 /// `lockkeeper`, which is built beside this program.
-fn binary() -> Outcome<PathBuf> {
+pub(super) fn binary() -> Outcome<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("lockkeeper");
     match binary.is_file() {
         true => Ok(binary),

@@ -28,6 +28,8 @@ pub(crate) enum Group {
     Server,
     /// How soon a change of one of 10,000 locks is told, on each service.
     Following,
+    /// What the command `monitor` takes beside 10,000 locks and 1,000 grants a second.
+    Monitor,
 }
 
 /// In what a row's figures are.

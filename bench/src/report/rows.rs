@@ -167,6 +167,16 @@ const FOLLOWING_ROWS: &[Line] = &[
     ("looks", &[POSTGRES, MARIADB], LOOKS, NONE, Share, OursAtMost(0.010)),
 ];
 
+/// The bound of memory is that of the history, 64 MiB, beside what ten thousand locks and the page's server take.
+#[rustfmt::skip]
+const MONITOR_ROWS: &[Line] = &[
+    ("grants", &[EMBEDDED], "10,000 locks: grants", NONE, PerSecond, OursAtLeast(900.0)),
+    ("memory", &[EMBEDDED], "the monitor's memory at its peak", NONE, Mebibytes, OursAtMost(192.0)),
+    ("page", &[EMBEDDED], "page of the busiest lock, median", NONE, Seconds, OursAtMost(0.1)),
+    ("page-last", &[EMBEDDED], "the same, when its history is longest", NONE, Seconds, OursAtMost(0.1)),
+    ("core", &[EMBEDDED], "the monitor's part of a core", NONE, Share, OursAtMost(0.05)),
+];
+
 /// The tables, in the order of the report.
 const TABLES: &[(Group, &[Line])] = &[
     (Group::Memory, MEMORY_ROWS),
@@ -178,6 +188,7 @@ const TABLES: &[(Group, &[Line])] = &[
     (Group::Sql, SQL_ROWS),
     (Group::Server, SERVER_ROWS),
     (Group::Following, FOLLOWING_ROWS),
+    (Group::Monitor, MONITOR_ROWS),
 ];
 
 /// All rows of these groups, those of one group together.

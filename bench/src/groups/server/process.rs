@@ -115,11 +115,16 @@ impl Server {
     }
 
     fn mib(&self, name: &str) -> io::Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u32>().ok());
-        Ok(f64::from(kib.ok_or_else(|| io::Error::other(format!("no {name}")))?) / 1024.0)
+        mib_of(self.process.id(), name)
     }
+}
+
+/// Reads a figure of a process's memory, as the kernel names it.
+pub(in crate::groups) fn mib_of(process: u32, name: &str) -> io::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u32>().ok());
+    Ok(f64::from(kib.ok_or_else(|| io::Error::other(format!("no {name}")))?) / 1024.0)
 }
 
 fn ask_whether_it_serves(address: SocketAddr) -> io::Result<()> {
