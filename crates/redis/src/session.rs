@@ -230,10 +230,9 @@ async fn renew_until_lost(core: &Arc<Core>, link: &Arc<RedisLink>) -> Failure {
         let pause = match renew(core, link, sent_at).await {
             Ok(Renewed { has_more_dead: true, .. }) => REMOVAL_PAUSE,
             Ok(Renewed { guard, .. }) => core.timing.interval_under(guard),
-            // The server turns us away for now; the session may still be renewed in time.
-            Err(failure) if failure.is_passing() && failure.effect == Effect::None && !failure.needs_another() => {
+            Err(failure) if failure.keeps_connection() => {
                 core.life.set_trouble(Some(failure));
-                core.timing.holding_interval() / 4
+                core.timing.again_interval()
             }
             Err(failure) => return failure,
         };

@@ -32,7 +32,7 @@ pub enum Effect {
 pub enum FailureKind {
     /// The connection ended, or could not be opened.
     Broken,
-    /// The server has more to do than it can in time: it is far behind, or other transactions hold our rows.
+    /// Other transactions hold our rows, or the statement took longer than it may.
     Busy,
     /// The state that was to be read is kept no longer.
     Compacted,
@@ -276,6 +276,12 @@ impl Failure {
     /// Whether nothing can be had from this connection any more, so that a server is to be found anew.
     pub const fn needs_another(&self) -> bool {
         matches!(self.kind, FailureKind::Broken | FailureKind::Moved | FailureKind::ReadOnly)
+    }
+
+    /// Whether the server has turned us away for now: the connection is of use, and the same may be asked over it
+    /// again. With another connection to serve, a server that has too much to do would have more.
+    pub fn keeps_connection(&self) -> bool {
+        self.is_passing() && self.effect == Effect::None && !self.needs_another()
     }
 
     /// Turns it into an error of locks. `is_write` says whether the request changes anything.

@@ -10,6 +10,9 @@ const HOLDING_DIVISOR: u32 = 6;
 /// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
 const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
 
+/// A proof that was turned away is tried again after this part of that time.
+const AGAIN_DIVISOR: u32 = 4;
+
 /// One that neither holds nor waits proves itself once in this part of the timeout. So late, at most, others see a sign
 /// of it for the first time: a dead session goes a quarter of its timeout after that timeout.
 const IDLE_DIVISOR: u32 = 4;
@@ -47,6 +50,11 @@ pub trait SessionTiming: Copy {
     /// How long after a proof the next one is sent, while the session holds or waits.
     fn holding_interval(self) -> Duration {
         holding_interval(self.timeout())
+    }
+
+    /// How long after a proof for which the server had no time it is sent again.
+    fn again_interval(self) -> Duration {
+        self.holding_interval() / AGAIN_DIVISOR
     }
 
     /// How long after a proof the next one is sent, while it does neither.

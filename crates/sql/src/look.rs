@@ -26,29 +26,15 @@ pub(crate) struct GreetedWire {
     pub(crate) instance: String,
     /// How waiters are woken over it.
     pub(crate) wake_method: WakeMethod,
-    pub(crate) served: ServedState,
+    /// The name of the state of the data under which it was put to use, once it was. A proxy's connection outlives a
+    /// change of that state, and so does each where data are restored into a server that runs.
+    pub(crate) served: OnceLock<String>,
 }
 
 impl GreetedWire {
     pub(crate) fn new(wire: Arc<dyn Wire>, server: Server, greeting: ServerGreeting) -> Self {
         let ServerGreeting { instance, wake_method } = greeting;
-        Self { wire, server, instance, wake_method, served: ServedState::default() }
-    }
-}
-
-/// The name of the state of the data under which a connection was put to use, once it was. A proxy's connection
-/// outlives a change of that state, and so does each where data are restored into a server that runs.
-#[derive(Debug, Default)]
-pub(crate) struct ServedState(OnceLock<String>);
-
-impl ServedState {
-    pub(crate) fn begin(&self, name: String) {
-        // A connection is put to use once.
-        let _ = self.0.set(name);
-    }
-
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.0.get().map(String::as_str)
+        Self { wire, server, instance, wake_method, served: OnceLock::new() }
     }
 }
 

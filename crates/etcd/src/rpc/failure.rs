@@ -91,8 +91,8 @@ fn of_answer(code: Code, message: &str) -> Failure {
     let (kind, effect) = match code {
         Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),
         Code::NotFound if message.contains("lease not found") => (FailureKind::SessionGone, Effect::None),
-        _ if message.contains(TOO_MANY) || message.contains(BEHIND) => (FailureKind::Busy, Effect::None),
         Code::ResourceExhausted => (FailureKind::Unavailable, Effect::None),
+        _ if message.contains(TOO_MANY) || message.contains(BEHIND) => (FailureKind::Unavailable, Effect::None),
         // A token has expired; the next connection gets another one.
         Code::Unauthenticated if message.contains("invalid auth token") => (FailureKind::Broken, Effect::None),
         // The rights were changed since the token was given.
@@ -125,19 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_far_behind_is_busy_and_one_without_a_leader_is_not() {
-        for (code, message, kind) in [
-            (Code::Unknown, "etcdserver: too many requests", FailureKind::Busy),
-            (Code::ResourceExhausted, "etcdserver: too many requests", FailureKind::Busy),
-            (
-                Code::Unavailable,
-                "etcdserver: request timed out, waiting for the applied index took too long",
-                FailureKind::Busy,
-            ),
-            (Code::Unavailable, "etcdserver: no leader", FailureKind::Unavailable),
-            (Code::Unavailable, "etcdserver: request timed out", FailureKind::Unavailable),
+    fn a_member_that_is_far_behind_keeps_its_connections_and_one_without_a_leader_does_not() {
+        for (code, message, keeps) in [
+            (Code::Unknown, "etcdserver: too many requests", true),
+            (Code::ResourceExhausted, "etcdserver: too many requests", true),
+            (Code::Unavailable, "etcdserver: request timed out, waiting for the applied index took too long", true),
+            (Code::Unavailable, "etcdserver: no leader", false),
+            (Code::Unavailable, "etcdserver: request timed out", false),
         ] {
-            assert_eq!(of_status(Status::new(code, message)).kind, kind, "{message}");
+            assert_eq!(of_status(Status::new(code, message)).keeps_connection(), keeps, "{message}");
         }
     }
 

@@ -110,20 +110,16 @@ async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
                 core.life.proven(sent_at);
                 until_due(core, sent_at).await;
             }
-            // It would be busier still with new connections to serve, of all its clients.
-            Err(failure) if failure.kind == FailureKind::Busy => {
+            Err(failure) if failure.keeps_connection() => {
                 core.life.set_trouble(Some(failure));
+                // The member has ended it.
                 stream = None;
-                let again_at = core.life.clock.now().saturating_add(core.timing.holding_interval() / AGAIN_DIVISOR);
-                core.life.clock.sleep_until(again_at).await;
+                core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.again_interval())).await;
             }
             Err(failure) => return failure,
         }
     }
 }
-
-/// A renewal that a busy member has not taken is tried again after this part of the time between two renewals.
-const AGAIN_DIVISOR: u32 = 4;
 
 /// Waits until the renewal after one that was sent at this moment is due, or is asked for.
 async fn until_due(core: &Core, sent_at: BootInstant) {

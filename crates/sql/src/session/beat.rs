@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Bug, Effect, Failure, News, Server, SessionTiming as _};
+use lockkeeper_session::{Bug, Failure, News, Server, SessionTiming as _};
 use tokio::sync::mpsc;
 
 use crate::engine::{Connected, Hint};
@@ -27,12 +27,11 @@ pub(super) async fn run(core: &Core, link: &Arc<SqlLink>, others: &Others, mut s
         until_next(core, sent_at).await;
         sent_at = core.life.clock.now();
         while let Err(failure) = beat(core, link, others, sent_at).await {
-            if !failure.is_passing() || failure.effect == Effect::Unknown || failure.needs_another() {
+            if !failure.keeps_connection() {
                 return failure;
             }
-            // The server turns us away for now; the session may still be proven in time.
             core.life.set_trouble(Some(failure));
-            core.life.clock.sleep_until(sent_at.saturating_add(core.timing.holding_interval() / 4)).await;
+            core.life.clock.sleep_until(sent_at.saturating_add(core.timing.again_interval())).await;
             sent_at = core.life.clock.now();
         }
     }
@@ -57,7 +56,8 @@ async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootIn
     let ours: Vec<_> = core.contenders.next().into_iter().map(|(ticket, ())| ticket).collect();
     let awaited = core.waits.on_table(|table, _| table.next_awaited());
     // What begins while this is under way is not meant by its answer.
-    let (should_listen, state) = (core.waits.on_table(|table, _| table.must_be_told()), link.connection.served.name());
+    let should_listen = core.waits.on_table(|table, _| table.must_be_told());
+    let state = link.connection.served.get().map(String::as_str);
     let arguments = vec![
         core.id.into(),
         Argument::Int(core.epoch(link.number)),

@@ -107,7 +107,8 @@ impl Driver {
                 name
             }
         };
-        link.connection.served.begin(name);
+        // A connection is put to use once.
+        let _ = link.connection.served.set(name);
         self.core.attach(link.clone());
         std::future::pending().await
     }

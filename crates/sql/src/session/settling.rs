@@ -206,6 +206,6 @@ async fn pause_after(core: &Core, failure: Failure) -> Result<(), Failure> {
     if !failure.is_passing() || failure.needs_another() {
         return Err(failure);
     }
-    core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.holding_interval() / 4)).await;
+    core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.again_interval())).await;
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(super) enum Flaw {
     AbsenceProves,
     /// Locks are granted in a state that is not settled, over a connection that has outlived the change.
     ServesUnsettled,
-    /// A connection is used on whatever a beat says of the state of the data, as if it said "ok".
+    /// A connection is used on though a beat names another state of the data.
     StaysInAnotherState,
     /// A session is removed whatever its beat is now.
     ReapsAnyBeat,
