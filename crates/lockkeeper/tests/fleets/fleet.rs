@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::program::{ASKED, LOCKS, Manner, name};
-use crate::servers::{FleetServer, FleetService};
+use crate::servers::FleetServer;
 
 /// How many processes there are at the same time.
 const PROCESSES: usize = 4;
@@ -89,14 +89,19 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Plays with a fleet, and judges what it recorded.
-    pub(crate) fn play(kind: &str, service: FleetService, manner: Manner, random: Random) -> Result<(), String> {
-        let told = Self::start(service, manner).and_then(|fleet| fleet.live(kind, random));
+    pub(crate) fn play(
+        kind: &str,
+        start: fn(&Runtime) -> Result<FleetServer, Failed>,
+        manner: Manner,
+        random: Random,
+    ) -> Result<(), String> {
+        let told = Self::start(start, manner).and_then(|fleet| fleet.live(kind, random));
         told.map_err(|failed| failed.message().unwrap_or("it failed").to_owned())
     }
 
-    fn start(service: FleetService, manner: Manner) -> Result<Self, Failed> {
+    fn start(start: fn(&Runtime) -> Result<FleetServer, Failed>, manner: Manner) -> Result<Self, Failed> {
         let runtime = Runtime::new()?;
-        let (server, folder) = (service.start(&runtime)?, tempfile::tempdir()?);
+        let (server, folder) = (start(&runtime)?, tempfile::tempdir()?);
         let scribe = Scribe::to(&folder.path().join("records"));
         let mut this = Self {
             runtime,
@@ -157,10 +162,14 @@ impl Fleet {
             self.manner,
             self.grants()?,
             self.started,
-            histories.values().flatten().filter(|record| matches!(record.what, What::Granted { .. })).count(),
+            histories.values().flatten().filter(|record| grants(record)).count(),
             self.faults,
             broken.len(),
         ));
+        let is_granted = |lock| histories.get(&lock).is_some_and(|records: &Vec<_>| records.iter().any(grants));
+        if let Some(lock) = (0..LOCKS).find(|&lock| !is_granted(lock)) {
+            return Err(format!("{} was granted to none", name(lock)).into());
+        }
         match broken.is_empty() {
             true => Ok(()),
             false => Err(format!("{:#?}", &broken[..broken.len().min(SHOWN_MAX)]).into()),
@@ -255,6 +264,10 @@ impl Fleet {
         // How soon a holder is told is a matter of a busy machine's scheduler here. The simulation judges it.
         broken.filter(|(_, violation)| !matches!(violation, Violation::ToldLate { .. })).collect()
     }
+}
+
+const fn grants(record: &HistoryRecord) -> bool {
+    matches!(record.what, What::Granted { .. })
 }
 
 /// A fault lasts so long, or the fleet is left alone.

@@ -21,16 +21,7 @@ use lockkeeper_trials::suite;
 
 use crate::fleet::Fleet;
 use crate::program::Manner;
-use crate::servers::FleetService;
-
-const SERVICES: [(&str, FleetService); 6] = [
-    ("etcd", FleetService::Etcd),
-    ("files", FleetService::File),
-    ("mariadb", FleetService::MariaDb),
-    ("postgresql", FleetService::PostgreSql),
-    ("redis", FleetService::Redis),
-    ("zookeeper", FleetService::ZooKeeper),
-];
+use crate::servers::{FleetService, SERVICES};
 
 const MANNERS: [(&str, Manner); 2] = [
     ("no_two_processes_of_a_fleet_hold_a_lock_on", Manner::Alone),
@@ -41,9 +32,9 @@ fn main() -> ExitCode {
     if program::play() {
         return ExitCode::SUCCESS;
     }
-    let trial = |(claim, manner): (&str, Manner), (kind, service): (&'static str, FleetService)| -> Trial {
-        let play = move |random: Random| Fleet::play(kind, service, manner, random);
-        suite::of_rounds("lockkeeper --test fleets", format!("{claim}_{kind}"), move || service.availability(), play)
+    let trial = |(claim, manner): (&str, Manner), (kind, availability, start): FleetService| -> Trial {
+        let play = move |random: Random| Fleet::play(kind, start, manner, random);
+        suite::of_rounds("lockkeeper --test fleets", format!("{claim}_{kind}"), availability, play)
     };
     let trials = MANNERS.into_iter().flat_map(|manner| SERVICES.map(|service| trial(manner, service)));
     let mut arguments = Arguments::from_args();

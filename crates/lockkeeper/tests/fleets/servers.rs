@@ -16,15 +16,42 @@ const SETTINGS: &str = "session_timeout=4s";
 /// The greatest session timeout that databases allow, for which their locks rest after a crash.
 const TIMEOUT_MAX: Duration = Duration::from_secs(4);
 
-/// A service.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum FleetService {
-    Etcd,
-    File,
-    MariaDb,
-    PostgreSql,
-    Redis,
-    ZooKeeper,
+/// A service: its name, whether it can be started here, and how.
+pub(crate) type FleetService = (&'static str, fn() -> Availability, fn(&Runtime) -> Result<FleetServer, Failed>);
+
+pub(crate) const SERVICES: [FleetService; 6] = [
+    ("etcd", etcd::availability, |runtime| {
+        let server = runtime.block_on(etcd::Server::standalone())?;
+        Ok(FleetServer::running(server, |at| format!("etcd://{at}?{SETTINGS}")))
+    }),
+    ("files", || Availability::Present, |_| Ok(FleetServer::Directory(tempfile::tempdir()?))),
+    ("mariadb", mariadb::availability, |runtime| {
+        let server = runtime.block_on(mariadb::Setup::new().durable().start())?;
+        limited(FleetServer::running(server, |at| format!("mariadb://root@{at}/?{SETTINGS}")), runtime)
+    }),
+    ("postgresql", postgres::availability, |runtime| {
+        let server = runtime.block_on(postgres::Setup::new().durable().start())?;
+        limited(FleetServer::running(server, |at| format!("postgres://postgres@{at}/postgres?{SETTINGS}")), runtime)
+    }),
+    ("redis", redis::availability, |runtime| {
+        let server = runtime.block_on(redis::Setup::new().append_only(Flush::Always).start())?;
+        Ok(FleetServer::running(server, |at| format!("redis://{at}?{SETTINGS}")))
+    }),
+    ("zookeeper", zookeeper::availability, |runtime| {
+        let server = runtime.block_on(zookeeper::Server::standalone(zookeeper::Setup::new()))?;
+        Ok(FleetServer::running(server, |at| format!("zk://{at}?{SETTINGS}")))
+    }),
+];
+
+/// Has the locks of a database rest for no longer than its sessions last.
+fn limited(server: FleetServer, runtime: &Runtime) -> Result<FleetServer, Failed> {
+    runtime.block_on(async {
+        let keeper = lockkeeper::connect(server.url(server.address()).as_str())?;
+        keeper.admin().set_up().await?;
+        keeper.admin().limit_session_timeout(TIMEOUT_MAX).await?;
+        keeper.close().await
+    })?;
+    Ok(server)
 }
 
 /// A server, or the directory that stands for one.
@@ -59,6 +86,10 @@ impl<K: Kind> Harmed for Server<K> {
 }
 
 impl FleetServer {
+    fn running<K: Kind + 'static>(server: Server<K>, url: fn(SocketAddr) -> String) -> Self {
+        Self::Running { server: Box::new(server), url }
+    }
+
     /// Where clients find it; a directory is not found over a network.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
@@ -88,61 +119,5 @@ impl FleetServer {
             Self::Directory(_) => Ok(()),
             Self::Running { server, .. } => server.start(runtime),
         }
-    }
-}
-
-impl FleetService {
-    /// Whether it can be started here.
-    pub(crate) fn availability(self) -> Availability {
-        match self {
-            Self::Etcd => etcd::availability(),
-            Self::File => Availability::Present,
-            Self::MariaDb => mariadb::availability(),
-            Self::PostgreSql => postgres::availability(),
-            Self::Redis => redis::availability(),
-            Self::ZooKeeper => zookeeper::availability(),
-        }
-    }
-
-    /// Starts a server, with all that its locks need.
-    pub(crate) fn start(self, runtime: &Runtime) -> Result<FleetServer, Failed> {
-        let server = self.start_bare(runtime)?;
-        if matches!(self, Self::MariaDb | Self::PostgreSql) {
-            runtime.block_on(async {
-                let keeper = lockkeeper::connect(server.url(server.address()).as_str())?;
-                keeper.admin().set_up().await?;
-                keeper.admin().limit_session_timeout(TIMEOUT_MAX).await?;
-                keeper.close().await
-            })?;
-        }
-        Ok(server)
-    }
-
-    fn start_bare(self, runtime: &Runtime) -> lockkeeper_faults::Result<FleetServer> {
-        fn running<K: Kind + 'static>(server: Server<K>, url: fn(SocketAddr) -> String) -> FleetServer {
-            FleetServer::Running { server: Box::new(server), url }
-        }
-        runtime.block_on(async {
-            Ok(match self {
-                Self::Etcd => running(etcd::Server::standalone().await?, |at| format!("etcd://{at}?{SETTINGS}")),
-                Self::File => FleetServer::Directory(tempfile::tempdir().expect("a directory")),
-                Self::MariaDb => {
-                    let server = mariadb::Setup::new().durable().start().await?;
-                    running(server, |at| format!("mariadb://root@{at}/?{SETTINGS}"))
-                }
-                Self::PostgreSql => {
-                    let server = postgres::Setup::new().durable().start().await?;
-                    running(server, |at| format!("postgres://postgres@{at}/postgres?{SETTINGS}"))
-                }
-                Self::Redis => {
-                    let server = redis::Setup::new().append_only(Flush::Always).start().await?;
-                    running(server, |at| format!("redis://{at}?{SETTINGS}"))
-                }
-                Self::ZooKeeper => {
-                    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await?;
-                    running(server, |at| format!("zk://{at}?{SETTINGS}"))
-                }
-            })
-        })
     }
 }
