@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_core::{Advice, Backend, ErrorKind};
+use lockkeeper_core::{Advice, Backend, ErrorKind, Session, Ticket};
 use lockkeeper_faults::redis::{Cluster, Sentinels, Server, Setup};
 use lockkeeper_faults::{redis, wait};
 use lockkeeper_recipes::{Keeper, MutexGuard};
@@ -166,6 +166,15 @@ async fn until_heard_of(master: &Server) {
     wait::until("the replica is heard of", SOON, is_heard_of).await.expect("it is heard of");
 }
 
+/// Joins until a place is given: a machine that stands still for as long as copies are waited for has none.
+async fn placed(session: &dyn Session, ticket: Ticket) {
+    let place = async || match session.enqueue_one(&door(), entry(ticket)).await {
+        Err(refused) if refused.advice() == Advice::Transient => None,
+        answer => Some(answer.expect("a place")),
+    };
+    wait::until("a place", SOON, place).await.expect("a place");
+}
+
 #[tokio::test]
 async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() {
     let Some(master) = Server::standalone_or_skip().await else { return };
@@ -174,7 +183,7 @@ async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() 
     let backend = backend(master.address(), PATIENT_COPIES);
     let ours = session(&backend).await;
     let copied = ticket();
-    soon("a place", ours.enqueue_one(&door(), entry(copied))).await.expect("a place");
+    placed(&*ours, copied).await;
     let found: u64 = replica.ask(&["EXISTS", &format!("{{lockkeeper}}:c:{copied}")]).await.expect("a look");
     assert_eq!(found, 1, "the replica has it by then");
     replica.pause().expect("it runs");
@@ -183,8 +192,7 @@ async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() 
     assert!(refused.to_string().contains("0 of the 1 replicas"), "{refused}");
     assert_eq!(tickets(&*ours).await, [Some(copied)], "what has no copy does not stay");
     replica.resume().expect("it runs");
-    soon("the replica", until_heard_of(&master)).await;
-    soon("a place", ours.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+    placed(&*ours, ticket()).await;
     assert!(ours.bond().liveness().is_held());
     soon("the end", ours.close()).await.expect("the end");
 }
