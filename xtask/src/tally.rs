@@ -121,8 +121,15 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Lines that are kept of what a failed test has printed, which is all but for a very long trace.
+/// Lines that are kept of what a failed test has printed, its trace left out: all but of a very long message.
 const LINES_MAX: usize = 100;
+
+/// Whether a line is of a stack trace: its heading, a frame (`12: name`), or the frame's place.
+fn is_of_trace(line: &str) -> bool {
+    let line = line.trim_start();
+    let frame = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    frame || line == "stack backtrace:" || line.starts_with("at ") || line.starts_with("note: Some details are omitted")
+}
 
 /// Failed tests, each with the lines that are kept of its output.
 #[derive(Clone, Debug, Default)]
@@ -147,6 +154,7 @@ impl Failures {
         } else if let Some(lines) = self.printing.as_ref().and_then(|name| self.tests.get_mut(name))
             && lines.len() < LINES_MAX
             && !line.trim().is_empty()
+            && !is_of_trace(line)
         {
             lines.push(line.to_owned());
         }
@@ -249,6 +257,14 @@ mod tests {
         assert_eq!(shown(libtest), "\nfailed:\n  b::c\n    thread 'b::c' panicked at x.rs:1:2:\n    wrong\n");
         let mimic = "test case   ... FAILED\n\nfailures:\n\n---- case ----\ntwo holders\n\n\nfailures:\n    case\n";
         assert_eq!(shown(mimic), "\nfailed:\n  case\n    two holders\n");
+    }
+
+    #[test]
+    fn what_a_test_says_is_kept_and_the_trace_below_is_not() {
+        let traced = "test a ... FAILED\n---- a stdout ----\nthread 'a' panicked at x.rs:1:2:\nwrong: 2 holders\n\
+            stack backtrace:\n   0: core::panicking::panic_fmt\n             at /rustc/core/src/panicking.rs:80\n\
+            note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.\n";
+        assert_eq!(shown(traced), "\nfailed:\n  a\n    thread 'a' panicked at x.rs:1:2:\n    wrong: 2 holders\n");
     }
 
     #[test]
