@@ -357,9 +357,8 @@ impl Collector {
         state
             .asked
             .retain(|lock, asked| locks.contains_key(lock) && now.saturating_duration_since(*asked) < PERMITS_KNOWN);
-        let is_asked = |lock: &QueueName| state.asked.contains_key(lock);
-        let awaited = locks.iter().filter(|(name, lock)| lock.is_gate_awaited() && !is_asked(name));
-        let names: Vec<_> = awaited.map(|(name, _)| name.clone()).take(count).collect();
+        let awaited = state.model.awaited_gates().iter().filter(|lock| !state.asked.contains_key(*lock));
+        let names: Vec<_> = awaited.take(count).cloned().collect();
         state.asked.extend(names.iter().map(|name| (name.clone(), now)));
         names
     }

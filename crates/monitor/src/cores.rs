@@ -98,6 +98,12 @@ enum Tie {
     Session(String),
 }
 
+impl Tie {
+    const fn is_run(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+}
+
 /// How many contenders have it.
 #[derive(Clone, Copy, Debug, Default)]
 struct TieCount {
@@ -107,25 +113,32 @@ struct TieCount {
 
 /// The ties of all contenders.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ties(BTreeMap<Tie, TieCount>);
+pub(crate) struct Ties {
+    counts: BTreeMap<Tie, TieCount>,
+    /// How many runs have more than one contender. Most services have none, and no lock is searched for one then.
+    nests: usize,
+}
 
 impl Ties {
     pub(crate) fn add(&mut self, info: &ContenderInfo, holds: bool) {
         for tie in ties_of(info) {
-            let count = self.0.entry(tie).or_default();
+            let is_run = tie.is_run();
+            let count = self.counts.entry(tie).or_default();
             count.all += 1;
             count.waiting += usize::from(!holds);
+            self.nests += usize::from(is_run && count.all == 2);
         }
     }
 
     /// Takes back what was added.
     pub(crate) fn remove(&mut self, info: &ContenderInfo, holds: bool) {
         for tie in ties_of(info) {
-            if let Some(count) = self.0.get_mut(&tie) {
+            if let Some(count) = self.counts.get_mut(&tie) {
                 count.all -= 1;
                 count.waiting -= usize::from(!holds);
+                self.nests -= usize::from(tie.is_run() && count.all == 1);
                 if count.all == 0 {
-                    self.0.remove(&tie);
+                    self.counts.remove(&tie);
                 }
             }
         }
@@ -133,21 +146,21 @@ impl Ties {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.counts.is_empty() && self.nests == 0
     }
 
     /// Tells whether a circle of waits may lead over a contender from one lock to another: it has something in common
     /// with another one, and one of those who have it waits, or it [is nested](Self::is_nested).
     pub(crate) fn may_block(&self, info: &ContenderInfo) -> bool {
-        let is_waiting = |tie: &Tie| self.0.get(tie).is_some_and(|count| count.all > 1 && count.waiting > 0);
+        let is_waiting = |tie: &Tie| self.counts.get(tie).is_some_and(|count| count.all > 1 && count.waiting > 0);
         ties_of(info).any(|tie| is_waiting(&tie)) || self.is_nested(info)
     }
 
     /// Tells whether a contender is nested in another one, or another one in it. Such a one may join a hold with a wait
     /// though nothing waits for it: what is nested in it waits.
     pub(crate) fn is_nested(&self, info: &ContenderInfo) -> bool {
-        let is_run = |tie: &Tie| matches!(tie, Tie::Run(_));
-        ties_of(info).filter(is_run).any(|tie| self.0.get(&tie).is_some_and(|count| count.all > 1))
+        self.nests > 0
+            && ties_of(info).filter(Tie::is_run).any(|tie| self.counts.get(&tie).is_some_and(|count| count.all > 1))
     }
 }
 

@@ -35,6 +35,8 @@ enum VanishedTurn {
 #[derive(Clone, Debug, Default)]
 pub struct LockModel {
     locks: BTreeMap<QueueName, KnownLock>,
+    /// The semaphores whose permits contenders wait for: of these it matters how many there are.
+    awaited_gates: BTreeSet<QueueName>,
     events: VecDeque<SeenEvent>,
     /// The number of the next event.
     next: u64,
@@ -173,11 +175,6 @@ impl KnownLock {
     fn is_contended(&self) -> bool {
         self.contenders.iter().any(|contender| contender.hold.is_none())
     }
-
-    /// Tells whether contenders wait for permits, of which it matters how many there are.
-    pub(crate) fn is_gate_awaited(&self) -> bool {
-        self.waiters().any(|waiter| waiter.info.mode == Mode::Acquire)
-    }
 }
 
 impl LockModel {
@@ -277,6 +274,11 @@ impl LockModel {
         if known.is_some() {
             happened.into_iter().for_each(|(kind, contender)| self.note(lock, kind, contender, now));
         }
+        if contenders.iter().any(|one| one.waits() && one.info.mode == Mode::Acquire) {
+            self.awaited_gates.insert(lock.clone());
+        } else {
+            self.awaited_gates.remove(lock);
+        }
         if !contenders.is_empty() {
             self.locks.insert(lock.clone(), KnownLock { contenders, permits, quiet });
         }
@@ -364,6 +366,11 @@ impl LockModel {
     /// Returns the locks with contenders, by name.
     pub const fn locks(&self) -> &BTreeMap<QueueName, KnownLock> {
         &self.locks
+    }
+
+    /// Returns the semaphores whose permits contenders wait for.
+    pub(crate) const fn awaited_gates(&self) -> &BTreeSet<QueueName> {
+        &self.awaited_gates
     }
 
     /// Returns the events from this number on, the oldest first, as far as they are kept.
