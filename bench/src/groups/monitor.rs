@@ -27,9 +27,8 @@ const LOCKS_BUSY: u32 = 100;
 const BUSIEST_SHARE: u32 = 4;
 const BUSIEST: &str = "busiest";
 
-/// How many tasks take them, and how long it is from one grant of a task to the next: 1,000 grants a second together,
-/// since those that want the busiest wait for it.
-const TAKERS: u32 = 70;
+/// How many tasks take them, and how long it is from one grant of a task to the next: 1,000 grants a second together.
+const TAKERS: u32 = 50;
 const GRANT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// For how long.
