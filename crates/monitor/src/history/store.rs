@@ -138,7 +138,8 @@ impl History {
 
     /// Takes in that a contender was granted a lock.
     pub(crate) fn granted(&mut self, lock: &QueueName, info: &ContenderInfo, seen: BootInstant, now: TimePoint) {
-        if self.kept.is_kept() {
+        // What freezes it holds it for no caller, and its end is none of a hold either.
+        if self.kept.is_kept() && info.frozen.is_none() {
             let from_ms = self.unix_ms(seen, now);
             self.kept.granted(lock, info, from_ms);
         }
