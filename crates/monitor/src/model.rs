@@ -271,8 +271,12 @@ impl LockModel {
             quiet = self.quiet;
         }
         self.history.see_queue(lock, contenders.iter().filter(|one| one.waits()).count(), now);
-        if known.is_some() {
-            happened.into_iter().for_each(|(kind, contender)| self.note(lock, kind, contender, now));
+        for (kind, contender) in happened {
+            if known.is_some() {
+                self.note(lock, kind, contender, now);
+            } else if kind == LockEventKind::Frozen {
+                self.history.find_frozen(lock, &contender, now);
+            }
         }
         if contenders.iter().any(|one| one.waits() && one.info.mode == Mode::Acquire) {
             self.awaited_gates.insert(lock.clone());

@@ -91,17 +91,30 @@ fn a_monitor_that_was_killed_knows_what_it_has_kept_also_behind_a_torn_line_and_
     let tokens = hold_in_turn(&place, &monitor, "nightly", 2);
     let stays = place.hold("stays");
     let ends_unseen = place.hold("ends-unseen");
+    for name in ["ice", "thaws-unseen"] {
+        assert_eq!(place.run(&["freeze", name, "--reason", "a \"move\""]).code, Some(0));
+    }
+    let (_asked, _waits) = (place.hold_by(&["--on-revoke", "ignore"], "asked"), place.queue(&[], "asked"));
+    assert_eq!(place.run(&["revoke", "asked", "--reason", "a deploy"]).code, Some(0));
     let files = || fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
     let written = || files().map(|file| fs::read_to_string(file).unwrap()).collect::<String>();
     eventually("all is written", || {
         let text = written();
-        ["stays", "ends-unseen"].iter().all(|name| text.contains(&format!("\"lock\":\"{name}\""))).then_some(())
+        let is_there = |what: &&str| text.contains(what);
+        let lines = ["\"ends-unseen\"", "\"thaws-unseen\"", "\"ice\"", "a deploy", "\"queue\""];
+        lines.iter().all(is_there).then_some(())
     });
     place
         .run(&["monitor", "--listen", "127.0.0.1:0", "--history", directory.to_str().unwrap()])
         .assert_refused(125, &["another monitor"]);
+    let told = |monitor: &Monitor, name: &str| {
+        let lock = monitor.json(&past(name))["lock"].take();
+        (lock["marks"].clone(), lock["queue"].clone())
+    };
+    let before = ["asked", "ice"].map(|name| told(&monitor, name));
     monitor.kill();
     drop(ends_unseen);
+    assert_eq!(place.run(&["thaw", "thaws-unseen"]).code, Some(0));
     let last = files().max().unwrap();
     OpenOptions::new()
         .append(true)
@@ -119,6 +132,12 @@ fn a_monitor_that_was_killed_knows_what_it_has_kept_also_behind_a_torn_line_and_
     let kept = past_of("stays");
     assert_eq!(ends(&kept).len(), 1, "it has gone on: {kept}");
     assert!(kept["holds"][0]["from"].as_str() < kept["gaps"][0]["from"].as_str(), "{kept}");
+    assert_eq!(["asked", "ice"].map(|name| told(&again, name)), before);
+    let thawed = past_of("thaws-unseen");
+    assert_eq!(thawed["lock"]["marks"][0]["what"], "thawed", "{thawed}");
+    assert_eq!((&thawed["lock"]["marks"][1]["what"], ends(&thawed)), (&json!("frozen: a \"move\""), Vec::new()));
+    let page = again.get("/lock?name=thaws-unseen&span=15m").1;
+    assert!(page.contains("it was frozen."), "{page}");
     drop(stays);
     again.until("its end", &past("stays"), |past| past["holds"][0]["ended"] == "left");
     assert_eq!(again.stop().0, Some(0));
@@ -134,7 +153,7 @@ fn a_monitor_that_was_killed_knows_what_it_has_kept_also_behind_a_torn_line_and_
         ]
         .concat(),
     );
-    assert_eq!((&judged["grants"], &judged["broken"]), (&json!(4), &json!([])), "{judged}");
+    assert_eq!((&judged["grants"], &judged["broken"]), (&json!(5), &json!([])), "{judged}");
 }
 
 /// What is drawn of the past, and the boxes of the bars.

@@ -2,13 +2,14 @@
 //! them, with more fields. Who writes and reads the files is the monitor.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lockkeeper::{ContenderInfo, FencingToken, Mode, QueueName};
 use serde::{Deserialize, Serialize};
 
 use super::hold::{BlindGap, PastEnd};
-use super::records::{PlaceRecord, named, whole_ms};
+use super::records::{PlaceRecord, QueueRecord, named, whole_ms};
+use super::steps::UnwrittenSteps;
 
 /// How many bytes wait to be written at most: some seconds of a busy service, while a disk stands still.
 const UNWRITTEN_BYTES_MAX: usize = 16 << 20;
@@ -19,11 +20,16 @@ pub(super) struct KeptHistory {
     /// Whose times these are, if a history is kept: `lockkeeper verify` compares those of one machine exactly.
     pub(super) machine: Option<String>,
     pub(super) unwritten: String,
+    pub(super) steps: UnwrittenSteps,
     pub(super) left_out: u64,
     /// The holds of before the restart that have no end in the files, until all locks were seen.
     pub(super) open: HashMap<HoldKey, OpenHold>,
     /// When a hold of before the restart began that has gone on over it.
     pub(super) resumed: HashMap<HoldKey, u64>,
+    /// The freezes of before the restart that have no end in the files, until all locks were seen.
+    pub(super) frozen: BTreeMap<HoldKey, OpenFreeze>,
+    /// The locks that contenders waited for before the restart, until they were seen.
+    pub(super) queued: BTreeSet<QueueName>,
     /// When the last line of before the restart was written.
     pub(super) last_ms: Option<u64>,
 }
@@ -39,6 +45,14 @@ pub(super) struct OpenHold {
     pub(super) pid: u32,
     pub(super) mode: Mode,
     pub(super) token: Option<FencingToken>,
+}
+
+/// A contender that freezes a lock.
+#[derive(Clone, Debug)]
+pub(super) struct OpenFreeze {
+    pub(super) host: String,
+    pub(super) program: String,
+    pub(super) pid: u32,
 }
 
 /// A line; what another version has written besides is passed over.
@@ -69,7 +83,7 @@ pub(super) struct KeptLine<'a> {
     pub(super) host: Cow<'a, str>,
     #[serde(borrow, skip_serializing_if = "is_empty")]
     pub(super) program: Cow<'a, str>,
-    #[serde(skip_serializing_if = "is_zero_pid")]
+    #[serde(skip_serializing_if = "is_zero_count")]
     pub(super) pid: u32,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) ended: &'a str,
@@ -83,6 +97,12 @@ pub(super) struct KeptLine<'a> {
     pub(super) until_slack_ms: Option<u64>,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) missed: u64,
+    #[serde(borrow, skip_serializing_if = "is_empty")]
+    pub(super) what: Cow<'a, str>,
+    #[serde(skip_serializing_if = "is_zero_count")]
+    pub(super) longest: u32,
+    #[serde(skip_serializing_if = "is_zero_count")]
+    pub(super) waiting: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it")]
@@ -91,8 +111,8 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it")]
-const fn is_zero_pid(pid: &u32) -> bool {
-    *pid == 0
+const fn is_zero_count(number: &u32) -> bool {
+    *number == 0
 }
 
 fn is_empty(text: &str) -> bool {
@@ -205,6 +225,25 @@ impl KeptHistory {
             let line = KeptLine::new(machine, "missed", at_ms);
             KeptLine { lock: lock.as_str().into(), missed, ..line }.write()
         });
+    }
+
+    /// Keeps a mark of a lock: of a contender, with its identity, or of none.
+    pub(super) fn mark(&mut self, lock: &str, id: &str, who: (&str, &str, u32), what: &str, at_ms: u64) {
+        self.write(|machine| {
+            let line = KeptLine { id: id.into(), what: what.into(), ..KeptLine::new(machine, "mark", at_ms) };
+            line.of(lock, who, None).write()
+        });
+    }
+
+    /// Keeps the steps of queues that are due: all, or else one of each lock.
+    pub(super) fn lengths(&mut self, all: bool) {
+        for (lock, step) in self.steps.take(all) {
+            let QueueRecord { longest, last: waiting, .. } = step;
+            self.write(|machine| {
+                let line = KeptLine::new(machine, "queue", step.at_ms());
+                KeptLine { lock: lock.as_str().into(), longest, waiting, ..line }.write()
+            });
+        }
     }
 
     pub(super) fn gap(&mut self, gap: BlindGap) {

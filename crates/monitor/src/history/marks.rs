@@ -6,22 +6,40 @@ use std::time::Duration;
 use lockkeeper::{ContenderInfo, QueueName};
 
 use super::hold::PastFreeze;
+use super::kept::key;
 use super::past::PastMark;
-use super::records::{MarkRecord, WhoRecord};
+use super::records::{MarkRecord, named};
 use super::store::History;
 use crate::alerts::AlertNews;
-use crate::events::LockEventKind;
+use crate::events::{LockEventKind, marked};
 use crate::moment::TimePoint;
 
 impl History {
     /// Takes in something else that has happened to a lock, to a contender or by it.
     pub(crate) fn mark(&mut self, lock: &QueueName, info: Option<&ContenderInfo>, what: &str, now: TimePoint) {
         let at_ms = self.unix_ms(now.boot, now);
-        let who = match info {
-            Some(info) => self.who(info),
-            None => WhoRecord { host: self.names.take(""), program: self.names.take(""), pid: 0 },
-        };
-        let (lock, what) = (self.names.take(lock.as_str()), self.names.take(what));
+        let (id, who) = info.map_or(("", ("", "", 0)), |info| (info.id.as_str(), named(info)));
+        self.keep_mark(lock.as_str(), id, who, what, at_ms);
+    }
+
+    /// Takes in that a contender freezes a lock when locks are seen first. A kept history marks it then, unless it
+    /// knows of it: after a restart it is known since when it was so.
+    pub(crate) fn find_frozen(&mut self, lock: &QueueName, info: &ContenderInfo, now: TimePoint) {
+        let is_known = self.kept.frozen.remove(&key(lock.as_str(), info.id.as_str())).is_some();
+        let is_new = self.kept.is_kept() && !is_known;
+        if let Some(what) = marked(LockEventKind::Frozen, info).filter(|_| is_new) {
+            self.mark(lock, Some(info), &what, now);
+        }
+    }
+
+    /// Takes in a mark that is to be kept over a restart.
+    pub(super) fn keep_mark(&mut self, lock: &str, id: &str, who: (&str, &str, u32), what: &str, at_ms: u64) {
+        self.kept.mark(lock, id, who, what, at_ms);
+        self.push_mark(lock, who, what, at_ms);
+    }
+
+    pub(super) fn push_mark(&mut self, lock: &str, who: (&str, &str, u32), what: &str, at_ms: u64) {
+        let (lock, who, what) = (self.names.take(lock), self.who(who), self.names.take(what));
         self.marks.push(lock, MarkRecord { at_ms, who, what });
         self.keep_within();
     }
@@ -39,14 +57,24 @@ impl History {
     }
 }
 
+/// Tells whether a mark is of the beginning of a freeze.
+pub(super) fn is_freeze(what: &str) -> bool {
+    what.starts_with(LockEventKind::Frozen.as_str())
+}
+
+/// Tells whether a mark is of the end of a freeze.
+pub(super) fn is_thaw(what: &str) -> bool {
+    what == LockEventKind::Thawed.as_str()
+}
+
 /// Finds when a lock was frozen, by its marks, the newest first. One that is frozen at the end, with no mark of its
 /// beginning, is so since the first moment that is looked at.
 pub(super) fn freezes(marks: &[PastMark<'_>], is_frozen: bool, [since, now]: [Duration; 2]) -> Vec<PastFreeze> {
     let (mut found, mut end) = (Vec::new(), is_frozen.then_some(now));
     for mark in marks {
-        if mark.what == LockEventKind::Thawed.as_str() {
+        if is_thaw(mark.what) {
             end = Some(mark.at_unix);
-        } else if mark.what.starts_with(LockEventKind::Frozen.as_str())
+        } else if is_freeze(mark.what)
             && let Some(until_unix) = end.take()
         {
             found.push(PastFreeze { from_unix: mark.at_unix, until_unix });

@@ -10,6 +10,7 @@
 //! | `ring` | records in the order of time, each with the one before it of the same lock |
 //! | `names` | each name once, as long as a record has it |
 //! | `peaks` | how many waited for a lock in each of the last minutes |
+//! | `steps` | changes of the lengths of queues that are to be written |
 //! | `past` | what is read from it: holds, waits in vain, lengths of queues, gaps |
 //! | `present` | the same with what goes on |
 //! | `restart` | what is written and read over a restart |
@@ -25,6 +26,7 @@ mod present;
 mod records;
 mod restart;
 mod ring;
+mod steps;
 mod store;
 #[cfg(test)]
 mod tests;

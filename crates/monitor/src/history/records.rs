@@ -60,6 +60,21 @@ pub(super) struct MarkRecord {
     pub(super) what: NameNumber,
 }
 
+impl QueueRecord {
+    pub(super) fn new(at_ms: u64, longest: u32, last: u32) -> Self {
+        Self { second: second(at_ms), longest: longest.max(last), last }
+    }
+
+    pub(super) const fn at_ms(&self) -> u64 {
+        self.second as u64 * 1_000
+    }
+
+    /// Adds a later step.
+    pub(super) fn join(&mut self, later: &Self) {
+        (self.longest, self.last) = (self.longest.max(later.longest), later.last);
+    }
+}
+
 impl PlaceRecord {
     pub(super) fn token(&self) -> Option<FencingToken> {
         FencingToken::new(self.token, self.turn)
@@ -103,6 +118,10 @@ pub(super) fn named(info: &ContenderInfo) -> (&str, &str, u32) {
         // Each contender has another identity, and each session many contenders.
         (None, None) => (session.unwrap_or_else(|| info.id.as_str()), "", 0),
     }
+}
+
+pub(super) fn second(at_ms: u64) -> u32 {
+    u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
 }
 
 pub(super) fn whole_ms(duration: Duration) -> u64 {

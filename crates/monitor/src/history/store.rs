@@ -10,7 +10,7 @@ use super::hold::{BlindGap, PastEnd};
 use super::kept::KeptHistory;
 use super::names::{NameNumber, NameTable};
 use super::peaks::Peaks;
-use super::records::{MarkRecord, PlaceRecord, QueueRecord, UnseenRecord, WhoRecord, named, whole_ms};
+use super::records::{MarkRecord, PlaceRecord, QueueRecord, UnseenRecord, WhoRecord, named, second, whole_ms};
 use super::ring::RecordRing;
 use crate::moment::TimePoint;
 
@@ -18,7 +18,7 @@ use crate::moment::TimePoint;
 pub const HISTORY_BYTES_MAX: usize = 64 << 20;
 
 /// How many gaps are kept: a service that is lost more often than that is not followed at all.
-const GAPS_MAX: usize = 1_000;
+pub(super) const GAPS_MAX: usize = 1_000;
 
 /// A wait in vain that is shorter is not kept: callers that only try the lock would leave no room for holds.
 const VAIN_WAIT_MIN: Duration = Duration::from_secs(1);
@@ -112,7 +112,7 @@ impl History {
             let from_ms = self.unix_ms(blind, now);
             self.note_gap(BlindGap::new(from_ms, now_ms));
         }
-        self.close_open();
+        self.close_open(now);
         if let Some(gap) = self.kept.found_again(now_ms) {
             self.note_gap(gap);
         }
@@ -129,10 +129,14 @@ impl History {
     }
 
     pub(super) fn note_gap(&mut self, gap: BlindGap) {
+        self.kept.gap(gap);
+        self.push_gap(gap);
+    }
+
+    pub(super) fn push_gap(&mut self, gap: BlindGap) {
         if self.gaps.len() == GAPS_MAX {
             self.gaps.pop_front();
         }
-        self.kept.gap(gap);
         self.gaps.push_back(gap);
     }
 
@@ -160,7 +164,7 @@ impl History {
         let from_ms = hold.map_or(until_ms, |(seen, _)| self.unix_ms(seen, now).min(until_ms));
         let from_ms = self.kept.begun(lock, info).map_or(from_ms, |begun_ms| begun_ms.min(from_ms));
         let from_slack = hold.and_then(|(seen, before)| before.map(|before| seen.saturating_duration_since(before)));
-        let record = PlaceRecord::new(info.token, [from_ms, until_ms], self.who(info), info.mode, end);
+        let record = PlaceRecord::new(info.token, [from_ms, until_ms], self.who(named(info)), info.mode, end);
         let until_slack = now.boot.saturating_duration_since(known);
         let record = record.with_times(waited, from_slack, until_slack);
         self.kept.ended(lock, info, &record);
@@ -178,21 +182,36 @@ impl History {
         let known = self.names.find(lock.as_str());
         let last = known.and_then(|lock| self.queues.of(lock).next()).map_or(0, |step| step.last);
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        self.kept.queued.remove(lock);
         if last == waiting {
             return;
         }
         let now_ms = self.unix_ms(now.boot, now);
-        let second = second(now_ms);
-        let newest = known.and_then(|lock| self.queues.newest_mut(lock)).filter(|step| step.second == second);
-        if let Some(step) = newest {
-            (step.longest, step.last) = (step.longest.max(waiting), waiting);
+        self.keep_step(lock, QueueRecord::new(now_ms, last, waiting));
+    }
+
+    /// Takes in a step that is to be kept over a restart.
+    pub(super) fn keep_step(&mut self, lock: &QueueName, step: QueueRecord) {
+        if self.kept.is_kept() {
+            self.kept.steps.add(lock, &step);
+        }
+        self.push_step(lock.as_str(), step);
+    }
+
+    pub(super) fn push_step(&mut self, lock: &str, step: QueueRecord) {
+        let (at_ms, lengths) = (step.at_ms(), [step.longest, step.last]);
+        let known = self.names.find(lock);
+        let newest = known.and_then(|lock| self.queues.newest_mut(lock)).filter(|newest| newest.second == step.second);
+        if let Some(newest) = newest {
+            newest.join(&step);
         } else {
-            let number = self.names.take(lock.as_str());
-            self.queues.push(number, QueueRecord { second, longest: waiting.max(last), last: waiting });
+            let number = self.names.take(lock);
+            self.queues.push(number, step);
             self.keep_within();
         }
-        if let Some(number) = self.names.find(lock.as_str()) {
-            self.peaks.entry(number).or_insert_with(|| Peaks::new(now_ms)).note(waiting as usize, now_ms);
+        if let Some(number) = self.names.find(lock) {
+            let peaks = self.peaks.entry(number).or_insert_with(|| Peaks::new(at_ms));
+            lengths.into_iter().for_each(|length| peaks.note(length as usize, at_ms));
         }
     }
 
@@ -219,8 +238,7 @@ impl History {
         }
     }
 
-    pub(super) fn who(&mut self, info: &ContenderInfo) -> WhoRecord {
-        let (host, program, pid) = named(info);
+    pub(super) fn who(&mut self, (host, program, pid): (&str, &str, u32)) -> WhoRecord {
         WhoRecord { host: self.names.take(host), program: self.names.take(program), pid }
     }
 
@@ -289,10 +307,6 @@ impl History {
     pub(super) fn unix(&self, moment: BootInstant, now: TimePoint) -> Duration {
         unix(self.anchor.unwrap_or(now), moment)
     }
-}
-
-fn second(at_ms: u64) -> u32 {
-    u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
 }
 
 fn unix(anchor: TimePoint, moment: BootInstant) -> Duration {

@@ -1,5 +1,7 @@
 //! Tests of the history: what it keeps of holds, queues and gaps, within which bound, and over a restart.
 
+mod restart;
+
 use std::time::Duration;
 
 use lockkeeper::follow::PassedBetween;
