@@ -168,10 +168,13 @@ pub(super) fn of_locks(
             continue;
         }
         found.extend(long_holds(name, lock, waiters, thresholds.held, now, &firing_since));
-        let holder = lock.holders().next().map(|holder| Box::new(holder.info.clone()));
+        let finding = || {
+            let holder = lock.holders().next().map(|holder| Box::new(holder.info.clone()));
+            AlertFinding::Waiters { waiters, holder }
+        };
         let symptom = match u32::try_from(waiters).unwrap_or(u32::MAX) {
-            count if count > thresholds.waiters => Symptom::Wrong(AlertFinding::Waiters { waiters, holder }),
-            count if count > thresholds.calm() => Symptom::Middling(AlertFinding::Waiters { waiters, holder }),
+            count if count > thresholds.waiters => Symptom::Wrong(finding()),
+            count if count > thresholds.calm() => Symptom::Middling(finding()),
             _ => continue,
         };
         found.insert(About::Waiters(name.clone()), symptom);
@@ -223,14 +226,15 @@ fn long_holds<'a>(
         let about = About::Held(name.clone(), holder.info.id.clone());
         let seen = holder.held_at_least(now)?;
         let told = firing_since(&about).map(|since| now.unix.saturating_sub(since));
+        // Of most holders there is nothing to tell, and each second all are judged.
+        if seen <= most && told.is_none() {
+            return None;
+        }
         let at_least = seen.max(told.unwrap_or_default());
         let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(at_least));
         let finding = AlertFinding::Held { holder: holder_info, at_least, since_unix, waiters };
-        match (seen > most && waiters > 0, seen > most || told.is_some()) {
-            (true, _) => Some((about, Symptom::Wrong(finding))),
-            (false, true) => Some((about, Symptom::Middling(finding))),
-            (false, false) => None,
-        }
+        let is_wrong = seen > most && waiters > 0;
+        Some((about, if is_wrong { Symptom::Wrong(finding) } else { Symptom::Middling(finding) }))
     })
 }
 

@@ -178,10 +178,13 @@ impl KeptHistory {
     }
 
     pub(super) fn granted(&mut self, lock: &QueueName, info: &ContenderInfo, from_ms: u64) {
-        let key = key(lock.as_str(), info.id.as_str());
-        if let Some(open) = self.open.remove(&key) {
-            self.resumed.insert(key, open.from_ms);
-            return;
+        // Most often there is none of before a restart.
+        if !self.open.is_empty() {
+            let key = key(lock.as_str(), info.id.as_str());
+            if let Some(open) = self.open.remove(&key) {
+                self.resumed.insert(key, open.from_ms);
+                return;
+            }
         }
         self.write(|machine| {
             let (mode, id) = (info.mode.as_str(), info.id.as_str().into());
