@@ -155,6 +155,9 @@ const MARKS: [(&str, Mode); 8] = [
 /// The digits of a sequence number that no minus sign precedes.
 const SEQUENCE_DIGITS: usize = 10;
 
+/// How long a sequence number is, the sign of the greatest negative ones included.
+const SEQUENCE_LENGTHS: [usize; 2] = [SEQUENCE_DIGITS + 1, SEQUENCE_DIGITS];
+
 /// Where the first dash stands in a ticket as Curator writes it, which others write without dashes.
 const CURATOR_FIRST_DASH: usize = 8;
 
@@ -190,8 +193,10 @@ pub(crate) enum ChildName {
 
 impl ChildName {
     pub(crate) fn read(name: &str) -> Self {
-        for (mark, mode) in MARKS {
-            if let Some((before, digits)) = name.rsplit_once(mark)
+        // The number is found by its length: who follows many locks reads too many names to search each for each mark.
+        for (before, digits) in SEQUENCE_LENGTHS.into_iter().filter_map(|length| split_end(name, length)) {
+            let marked = MARKS.into_iter().find_map(|(mark, mode)| Some((before.strip_suffix(mark)?, mode)));
+            if let Some((before, mode)) = marked
                 && let Some(sequence) = parse_sequence(digits)
             {
                 return Self::Contender { ticket: ticket_before(before), mode, sequence };
@@ -243,13 +248,16 @@ fn ticket_before(text: &str) -> Option<Ticket> {
 ///
 /// A minus sign belongs to the number only if the service would have written it so; otherwise it ends the name before.
 fn trailing_sequence(name: &str) -> Option<i32> {
-    let negative = [SEQUENCE_DIGITS + 1, SEQUENCE_DIGITS].into_iter().find_map(|length| {
-        let tail = name.get(name.len().checked_sub(length)?..)?;
-        tail.starts_with('-').then(|| parse_sequence(tail)).flatten()
-    });
-    let tail = || name.get(name.len().checked_sub(SEQUENCE_DIGITS)?..);
+    let tail = |length| split_end(name, length).map(|(_, tail)| tail);
+    let is_negative = |tail: &&str| tail.starts_with('-');
+    let negative = SEQUENCE_LENGTHS.into_iter().filter_map(tail).filter(is_negative).find_map(parse_sequence);
     // "x-0000000001" is number 1 after "x-": the service writes no "-0000000001".
-    negative.or_else(|| tail().and_then(parse_sequence))
+    negative.or_else(|| tail(SEQUENCE_DIGITS).and_then(parse_sequence))
+}
+
+/// Splits off an end of this length, if there is one.
+fn split_end(name: &str, length: usize) -> Option<(&str, &str)> {
+    name.split_at_checked(name.len().checked_sub(length)?)
 }
 
 #[cfg(test)]
