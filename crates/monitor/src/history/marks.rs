@@ -67,20 +67,26 @@ pub(super) fn is_thaw(what: &str) -> bool {
     what == LockEventKind::Thawed.as_str()
 }
 
-/// Finds when a lock was frozen, by its marks, the newest first. One that is frozen at the end, with no mark of its
-/// beginning, is so since the first moment that is looked at.
-pub(super) fn freezes(marks: &[PastMark<'_>], is_frozen: bool, [since, now]: [Duration; 2]) -> Vec<PastFreeze> {
-    let (mut found, mut end) = (Vec::new(), is_frozen.then_some(now));
+/// Finds when a lock was frozen, by its marks, the newest first: several may freeze it together, and so many do at the
+/// end. One whose beginning has no mark has frozen it since the first moment that is looked at.
+pub(super) fn freezes(marks: &[PastMark<'_>], freezers: usize, [since, now]: [Duration; 2]) -> Vec<PastFreeze> {
+    let (mut found, mut freezers, mut until_unix) = (Vec::new(), freezers, now);
     for mark in marks {
         if is_thaw(mark.what) {
-            end = Some(mark.at_unix);
-        } else if is_freeze(mark.what)
-            && let Some(until_unix) = end.take()
-        {
-            found.push(PastFreeze { from_unix: mark.at_unix, until_unix });
+            if freezers == 0 {
+                until_unix = mark.at_unix;
+            }
+            freezers += 1;
+        } else if is_freeze(mark.what) && freezers > 0 {
+            freezers -= 1;
+            if freezers == 0 {
+                found.push(PastFreeze { from_unix: mark.at_unix, until_unix });
+            }
         }
     }
-    found.extend(end.map(|until_unix| PastFreeze { from_unix: since, until_unix }));
+    if freezers > 0 {
+        found.push(PastFreeze { from_unix: since, until_unix });
+    }
     found.reverse();
     found
 }

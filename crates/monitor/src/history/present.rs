@@ -19,8 +19,11 @@ impl LockModel {
         let mut contenders: Vec<_> =
             known.into_iter().flat_map(|(name, known)| self.holding(name.as_str(), known, now)).collect();
         contenders.append(&mut past.contenders);
-        let is_frozen = known.is_some_and(|(_, known)| known.is_frozen());
-        past.freezes = freezes(&past.marks, is_frozen, [past.since_unix, now.unix]);
+        let frozen = known.filter(|(_, known)| known.is_frozen());
+        let freezers = frozen.map_or(0, |(_, known)| {
+            known.contenders.iter().filter(|contender| contender.info.frozen.is_some()).count()
+        });
+        past.freezes = freezes(&past.marks, freezers, [past.since_unix, now.unix]);
         LockPast { contenders, ..past }
     }
 

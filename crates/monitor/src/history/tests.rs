@@ -113,14 +113,30 @@ fn frozen(number: u64) -> ContenderInfo {
     info
 }
 
+/// From when until when a lock was frozen, as it is known.
+fn freezes(model: &LockModel, since: u64, now: u64) -> Vec<[u64; 2]> {
+    let past = model.past("a", at(since).unix, at(now));
+    past.freezes.iter().map(|one| [one.from_unix, one.until_unix].map(|unix| unix.as_secs() - 1_000_000)).collect()
+}
+
+#[test]
+fn a_lock_that_several_freeze_is_frozen_from_the_first_beginning_to_the_last_end() {
+    let mut model = started("a", &[], 100);
+    let mut seen = |freezers: &[u64], now: u64| {
+        let queue = freezers.iter().copied().map(frozen).collect();
+        model.see(&lock("a"), queue, Some(at(now).boot), at(now));
+        freezes(&model, 90, now + 5)
+    };
+    assert_eq!(seen(&[1], 110), [[110, 115]]);
+    assert_eq!(seen(&[1, 2], 120), [[110, 125]]);
+    assert_eq!(seen(&[2], 130), [[110, 135]]);
+    assert_eq!(seen(&[], 140), [[110, 140]]);
+}
+
 #[test]
 fn a_freeze_is_known_from_its_beginning_to_its_end_or_until_now() {
     let mut model = started("a", &[], 100);
     model.see(&lock("a"), vec![frozen(1)], Some(at(110).boot), at(110));
-    let freezes = |model: &LockModel, since: u64, now: u64| -> Vec<[u64; 2]> {
-        let past = model.past("a", at(since).unix, at(now));
-        past.freezes.iter().map(|one| [one.from_unix, one.until_unix].map(|unix| unix.as_secs() - 1_000_000)).collect()
-    };
     assert_eq!(freezes(&model, 90, 120), [[110, 120]]);
     assert_eq!(freezes(&model, 115, 120), [[115, 120]], "it began before");
     told(&mut model, "a", &[], 130);
