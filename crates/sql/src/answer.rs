@@ -41,6 +41,15 @@ pub(crate) struct StoredRow {
     pub(crate) token: FencingToken,
 }
 
+/// How many have joined a queue since its count began.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct QueueCount {
+    pub(crate) queue: QueueName,
+    pub(crate) joined: i64,
+    /// When the queue did not rest last, in milliseconds since 1970 by the server's clock.
+    pub(crate) last_ms: i64,
+}
+
 impl SqlAnswer {
     /// Reads what every function answers: a status, and rows behind it.
     pub(crate) fn read(rows: Vec<AnswerRow>) -> Result<Self, Failure> {
@@ -102,11 +111,7 @@ impl SqlAnswer {
     pub(crate) fn locks(&self) -> Result<BTreeMap<QueueName, Vec<ContenderInfo>>, Failure> {
         let mut queues: BTreeMap<_, [Vec<ContenderRow<'_>>; PARTS.len()]> = BTreeMap::new();
         for row in self.each(RowKind::Placed) {
-            let (name, part) = (row.bytes.as_deref(), row.epoch);
-            let (Some(name), Some(part)) = (name, part) else { return Err(Failure::unexpected()) };
-            let name = str::from_utf8(name).ok().and_then(|name| QueueName::new(name).ok());
-            let part = PARTS.iter().position(|&known| part_number(known) == part);
-            if let (Some(name), Some(part)) = (name, part) {
+            if let Some((name, part)) = queue(row)? {
                 queues.entry(name).or_default()[part].push(ContenderRow::of(row)?);
             }
         }
@@ -118,12 +123,31 @@ impl SqlAnswer {
         self.each(RowKind::Beat).filter_map(SessionBeat::read).collect()
     }
 
+    /// How many have joined the queues that an answer shows, in no order.
+    pub(crate) fn counts(&self) -> Result<Vec<QueueCount>, Failure> {
+        let mut counts = Vec::new();
+        for row in self.each(RowKind::Joined) {
+            if let Some((name, part)) = queue(row)? {
+                let last_ms = row.timeout_ms.ok_or_else(Failure::unexpected)?;
+                counts.push(QueueCount { queue: name.with_part(PARTS[part]), joined: number(row)?, last_ms });
+            }
+        }
+        Ok(counts)
+    }
+
     /// The names of locks, in no order, as often as they have queues. A name that no lock can have is passed over.
     pub(crate) fn names(&self) -> Result<Vec<QueueName>, Failure> {
         let texts = self.each(RowKind::Queue).map(|row| row.text.as_deref().ok_or_else(Failure::unexpected));
         let texts = texts.collect::<Result<Vec<_>, _>>()?;
         Ok(texts.into_iter().filter_map(|text| QueueName::new(text).ok()).collect())
     }
+}
+
+/// The lock of a queue that a row names, and which of [`PARTS`] the queue is; `None` if no lock can have it.
+fn queue(row: &AnswerRow) -> Result<Option<(QueueName, usize)>, Failure> {
+    let (Some(name), Some(part)) = (row.bytes.as_deref(), row.epoch) else { return Err(Failure::unexpected()) };
+    let name = str::from_utf8(name).ok().and_then(|name| QueueName::new(name).ok());
+    Ok(name.zip(PARTS.iter().position(|&known| part_number(known) == part)))
 }
 
 fn infos(mut rows: Vec<ContenderRow<'_>>) -> Vec<ContenderInfo> {
@@ -289,7 +313,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_rows_make_it_panic(kinds in prop::collection::vec((-2_i16..16, any::<i64>(), any::<f64>()), 0..20)) {
+        fn no_rows_make_it_panic(kinds in prop::collection::vec((-2_i16..17, any::<i64>(), any::<f64>()), 0..20)) {
             let row = |(what, number, place)| AnswerRow {
                 what,
                 ticket: Some(1),
@@ -301,7 +325,7 @@ mod tests {
             };
             if let Ok(answer) = SqlAnswer::read(kinds.into_iter().map(row).collect()) {
                 let _ = (answer.view(ConnectionNumber(1)), answer.infos(), answer.stored());
-                let _ = (answer.value(), answer.names(), answer.locks());
+                let _ = (answer.value(), answer.names(), answer.locks(), answer.counts());
             }
         }
     }

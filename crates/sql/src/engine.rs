@@ -158,7 +158,7 @@ pub(crate) async fn pause(clock: &dyn Clock) {
 pub(crate) type AnswerSender = oneshot::Sender<Result<Vec<AnswerRow>, Failure>>;
 
 /// What shows contenders and locks.
-const LOOKS: [&str; 3] = ["inspect", "inspect_all", "queues"];
+const LOOKS: [&str; 3] = ["inspect", "follow", "queues"];
 
 /// No schema; it knows which one is missing, as in `the schema `lk``.
 struct Unmade(String);

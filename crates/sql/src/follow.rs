@@ -5,8 +5,10 @@
 //! would have what changes meanwhile told many seconds late. So the usual one of the last looks counts, and the last
 //! one for a tenth.
 //!
-//! `signs` knows which sessions are silent, and which were ended for that.
+//! `passed` counts the contenders that no look has shown; `signs` knows which sessions are silent, and which were ended
+//! for that.
 
+mod passed;
 mod signs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,10 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backoff, ContenderInfo, EventSender, FollowEvent, LockSnapshot, QueueName, Scope};
+use lockkeeper_core::{
+    Backoff, ContenderInfo, EventSender, FollowEvent, LockSnapshot, PassedBetween, QueueName, Scope,
+};
 use lockkeeper_session::{Effect, Failure, Follow, until};
 
 use crate::engine::{Intent, Wire};
+use crate::follow::passed::{JoinCounts, passed};
 use crate::follow::signs::{LookTime, Signs};
 use crate::look::{AllLocks, inspect_all};
 use crate::site::SqlSite;
@@ -58,15 +63,16 @@ impl Follow for Following {
     async fn until_lost(&mut self, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let mut wire = self.connect().await?;
         let mut known: Option<SeenLocks> = None;
-        let mut signs = Signs::default();
+        let (mut signs, mut join_counts) = (Signs::default(), JoinCounts::default());
         loop {
             let began = self.site.clock.now();
-            let AllLocks { locks: seen, beats } = self.look(&*wire).await?;
+            let AllLocks { locks: seen, beats, counts, number } = self.look(&*wire, join_counts.look()).await?;
             let ended = self.site.clock.now();
             signs.take(beats, LookTime { began, ended });
+            let joined = join_counts.take(counts, number);
             let told = match &known {
                 None => FollowEvent::All(all(&seen)),
-                Some(known) => FollowEvent::Changed(changes(known, &seen, &signs)),
+                Some(known) => FollowEvent::Changed(changes(known, &seen, &joined, &signs)),
             };
             known = Some(seen);
             *backoff = Backoff::CONNECTING;
@@ -102,9 +108,10 @@ impl Following {
         self.site.connect(Intent::Look).await.map(|(_, connected)| connected.wire)
     }
 
-    async fn look(&self, wire: &dyn Wire) -> Result<AllLocks, Failure> {
+    /// Looks; `since` is the number of the look before.
+    async fn look(&self, wire: &dyn Wire, since: i64) -> Result<AllLocks, Failure> {
         let deadline = self.site.clock.now().saturating_add(self.site.config.operation_timeout);
-        let looking = inspect_all(wire, &self.scope.prefix, &self.scope.also);
+        let looking = inspect_all(wire, &self.scope, since);
         until(&*self.site.clock, deadline, Effect::None, looking).await.inspect_err(|_| wire.shut())
     }
 }
@@ -113,15 +120,17 @@ fn all(seen: &SeenLocks) -> Vec<LockSnapshot> {
     seen.iter().map(|(lock, contenders)| LockSnapshot::new(lock.clone(), contenders.clone())).collect()
 }
 
-/// The locks that were not seen so before, and those that have no contenders any more.
-fn changes(known: &SeenLocks, seen: &SeenLocks, signs: &Signs) -> Vec<LockSnapshot> {
-    let names: BTreeSet<_> = known.keys().chain(seen.keys()).collect();
-    let changed = names.into_iter().filter(|name| known.get(name) != seen.get(name));
-    let now = |name: &QueueName| {
-        let lost = known.get(name).map(|before| signs.lost(before)).unwrap_or_default();
-        LockSnapshot::new(name.clone(), seen.get(name).cloned().unwrap_or_default()).losing(lost)
-    };
-    changed.map(now).collect()
+/// The locks that were not seen so before, those that have no contenders any more, and those that some have passed of
+/// how many have joined.
+fn changes(known: &SeenLocks, seen: &SeenLocks, joined: &BTreeMap<QueueName, u64>, signs: &Signs) -> Vec<LockSnapshot> {
+    let names: BTreeSet<_> = known.keys().chain(seen.keys()).chain(joined.keys()).collect();
+    let changed = names.into_iter().filter_map(|name| {
+        let [before, now] = [known, seen].map(|locks| locks.get(name).map_or(&[][..], Vec::as_slice));
+        let more = joined.get(name).map_or(0, |&joined| passed(joined, before, now));
+        let told = || LockSnapshot::new(name.clone(), now.to_vec()).losing(signs.lost(before));
+        (more > 0 || before != now).then(|| told().after(PassedBetween::counted(more)))
+    });
+    changed.collect()
 }
 
 /// How long the last looks took.
@@ -163,14 +172,19 @@ mod tests {
         locks.iter().map(lock).collect()
     }
 
+    fn joins(joined: &[(&str, u64)]) -> BTreeMap<QueueName, u64> {
+        joined.iter().map(|&(name, count)| (QueueName::new(name).unwrap(), count)).collect()
+    }
+
     #[test]
-    fn what_looks_otherwise_than_before_is_told_and_nothing_else() {
+    fn what_looks_otherwise_than_before_or_was_passed_is_told_and_nothing_else() {
         let before = seen(&[("a", &["1"]), ("b", &["2"]), ("c", &["3", "4"])]);
         let after = seen(&[("b", &["2"]), ("c", &["4"]), ("d", &["5"])]);
-        let told = changes(&before, &after, &Signs::default());
-        let told: Vec<_> = told.iter().map(|now| (now.lock.as_str(), now.contenders.len())).collect();
-        assert_eq!(told, [("a", 0), ("c", 1), ("d", 1)]);
-        assert!(changes(&after, &after, &Signs::default()).is_empty());
+        let joined = joins(&[("c", 1), ("d", 1), ("e", 3)]);
+        let told = changes(&before, &after, &joined, &Signs::default());
+        let told: Vec<_> = told.iter().map(|now| (now.lock.as_str(), now.contenders.len(), now.between.more)).collect();
+        assert_eq!(told, [("a", 0, 0), ("c", 1, 1), ("d", 1, 0), ("e", 0, 3)]);
+        assert!(changes(&after, &after, &joins(&[]), &Signs::default()).is_empty());
         assert_eq!(all(&after).len(), 3);
     }
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result};
+use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result, Scope};
 use lockkeeper_session::{Failure, Lookable, Server};
 
-use crate::answer::SqlAnswer;
+use crate::answer::{QueueCount, SqlAnswer};
 use crate::engine::{Connected, Intent, ServerGreeting, WakeMethod, Wire};
 use crate::site::SqlSite;
 use crate::statement::{AnswerRow, Argument, PARTS, Statement, named};
@@ -91,15 +91,22 @@ pub(crate) struct AllLocks {
     pub(crate) locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
     /// The sessions of these contenders, each with its last beat.
     pub(crate) beats: Vec<SessionBeat>,
+    /// The queues that have changed since the look before, at least.
+    pub(crate) counts: Vec<QueueCount>,
+    /// The number by which the next look names this one.
+    pub(crate) number: i64,
 }
 
-/// Shows all locks with contenders whose names begin with `prefix`, and these ones; of these, no beats are shown.
-pub(crate) async fn inspect_all(wire: &dyn Wire, prefix: &str, also: &[QueueName]) -> Result<AllLocks, Failure> {
-    let all = Statement::new("inspect_all", vec![Argument::Text(prefix.to_owned())]);
+/// Shows all locks with contenders whose names begin with `prefix`, and these ones; of these, no beats and no counts are
+/// shown. `since` is the number of the look before, or 0.
+pub(crate) async fn inspect_all(wire: &dyn Wire, scope: &Scope, since: i64) -> Result<AllLocks, Failure> {
+    let Scope { prefix, also, .. } = scope;
+    let all = Statement::new("follow", vec![Argument::Text(prefix.clone()), Argument::Int(since)]);
     let answer = SqlAnswer::read_ok(wire.ask(all).await?)?;
-    let mut locks = answer.locks()?;
+    let (mut locks, mut counts) = (answer.locks()?, answer.counts()?);
     // The server may compare what names begin with otherwise than we do.
     locks.retain(|name, _| name.as_str().starts_with(prefix));
+    counts.retain(|count| count.queue.as_str().starts_with(prefix));
     for lock in also.iter().filter(|lock| !lock.as_str().starts_with(prefix)) {
         let mut infos = Vec::new();
         for statement in statements(lock) {
@@ -109,7 +116,9 @@ pub(crate) async fn inspect_all(wire: &dyn Wire, prefix: &str, also: &[QueueName
             locks.insert(lock.clone(), infos);
         }
     }
-    Ok(AllLocks { locks, beats: answer.beats() })
+    // Without our schema there is none.
+    let number = answer.number().unwrap_or_default();
+    Ok(AllLocks { locks, beats: answer.beats(), counts, number })
 }
 
 fn statements(lock: &QueueName) -> [Statement; PARTS.len()] {

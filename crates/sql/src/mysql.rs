@@ -30,7 +30,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 30] = [
+const PARTS: [(&str, &str); 31] = [
     ("look", include_str!("mysql/sql/part/look.sql")),
     ("view_variables", include_str!("mysql/sql/part/view_variables.sql")),
     ("view", include_str!("mysql/sql/part/view.sql")),
@@ -57,6 +57,7 @@ const PARTS: [(&str, &str); 30] = [
     ("run", include_str!("mysql/sql/part/run.sql")),
     ("begin", include_str!("mysql/sql/part/begin.sql")),
     ("begin_look", include_str!("mysql/sql/part/begin_look.sql")),
+    ("joined", include_str!("mysql/sql/part/joined.sql")),
     ("now", include_str!("mysql/sql/part/now.sql")),
     ("digits", include_str!("mysql/sql/part/digits.sql")),
     ("settings", "SQL SECURITY DEFINER MODIFIES SQL DATA"),
@@ -102,7 +103,7 @@ fn replaced(statement: &str) -> Option<String> {
 /// Returns the same as one text for the database's own client, with the rights to give.
 pub(crate) fn set_up_text(schema: &str) -> String {
     let statements: String = set_up(schema).into_iter().map(|statement| statement + END).collect();
-    let viewer = ["inspect", "inspect_all", "queues"]
+    let viewer = ["inspect", "follow", "queues"]
         .map(|procedure| format!("GRANT EXECUTE ON PROCEDURE `{schema}`.`{procedure}_v1` TO 'viewer'@'%';"));
     format!(
         "SET NAMES utf8mb4;\n{MODE};\nDELIMITER //\n{statements}DELIMITER ;\n\

@@ -44,7 +44,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 21] = [
+const PARTS: [(&str, &str); 22] = [
     ("look", include_str!("postgres/sql/part/look.sql")),
     ("view_variables", include_str!("postgres/sql/part/view_variables.sql")),
     ("view", include_str!("postgres/sql/part/view.sql")),
@@ -62,6 +62,7 @@ const PARTS: [(&str, &str); 21] = [
     ("is_settled_row", include_str!("postgres/sql/part/is_settled_row.sql")),
     ("is_present", include_str!("postgres/sql/part/is_present.sql")),
     ("has_start", include_str!("postgres/sql/part/has_start.sql")),
+    ("joined", include_str!("postgres/sql/part/joined.sql")),
     ("clock", include_str!("postgres/sql/part/clock.sql")),
     ("mark", "pg_current_xact_id()::xid"),
     ("answer", include_str!("postgres/sql/part/answer.sql")),
@@ -90,7 +91,7 @@ pub(crate) fn set_up_text(schema: &str) -> String {
          -- The role `app` that locks needs no more than this, and one that only looks the last line alone:\n\
          -- {}\n\
          -- GRANT USAGE ON SCHEMA {schema} TO \"viewer\"; GRANT EXECUTE ON FUNCTION {schema}.inspect_v1, \
-         {schema}.inspect_all_v1, {schema}.queues_v1 TO \"viewer\";\n",
+         {schema}.follow_v1, {schema}.queues_v1 TO \"viewer\";\n",
         set_up(schema),
         grants(schema, "app"),
     )

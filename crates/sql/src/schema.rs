@@ -1,9 +1,12 @@
 //! Our schema: its version, its functions and the numbers in their texts, and refusals of servers and schemas of all
 //! kinds that cannot serve locks.
 
+use std::time::Duration;
+
+use lockkeeper_core::Part;
 use lockkeeper_session::{Effect, Failure, FailureKind};
 
-use crate::statement::RowKind;
+use crate::statement::{RowKind, part_number};
 use crate::timing::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 
 /// The version of the tables. A function that changes its meaning gets a new name; a table is only added to.
@@ -32,7 +35,7 @@ pub(crate) const FUNCTIONS: [&str; 24] = [
     "set_value",
     "request",
     "inspect",
-    "inspect_all",
+    "follow",
     "queues",
     "examine",
 ];
@@ -46,6 +49,22 @@ const COUNTED_MAX: usize = 1_000;
 /// The number from which on a queue gives out no more: 2^40 tokens before the greatest.
 const LAST_MAX: i64 = i64::MAX - (1 << 40) + 1;
 
+/// For how long a queue rests until its count of joins begins anew. So a follower need know the counts of no queue that
+/// rests for longer: it looks more often than that.
+pub(crate) const COUNT_REST: Duration = Duration::from_secs(600);
+
+/// How long before a look the joins that it is the first to show may have begun: a row is waited for that long at most,
+/// and the disk.
+const JOIN_LATE_MAX: Duration = Duration::from_secs(5);
+
+/// By how many bits a number of the clock, which tokens follow, is more than milliseconds.
+const CLOCK_BITS: u32 = 20;
+
+/// The time that a number of the clock has, in milliseconds since 1970.
+pub(crate) const fn time_ms(number: i64) -> i64 {
+    number >> CLOCK_BITS
+}
+
 /// Puts the parts that a text names into it, and then what is named in braces; a part may name those that come after
 /// it. `own` is what one kind of database has alone.
 pub(crate) fn filled(text: String, parts: &[(&str, &str)], own: Vec<(&str, String)>, schema: &str) -> String {
@@ -56,6 +75,9 @@ pub(crate) fn filled(text: String, parts: &[(&str, &str)], own: Vec<(&str, Strin
         ("counted", COUNTED_MAX.to_string()),
         ("last_max", LAST_MAX.to_string()),
         ("timeout_max_ms", SESSION_TIMEOUT_MAX_DEFAULT.as_millis().to_string()),
+        ("rest", (COUNT_REST.as_millis() << CLOCK_BITS).to_string()),
+        ("late", (JOIN_LATE_MAX.as_millis() << CLOCK_BITS).to_string()),
+        ("part_gate", part_number(Part::Waiters).to_string()),
         ("brief_ms", BRIEF.as_millis().to_string()),
         ("version", VERSION.to_string()),
         ("schema", schema.to_owned()),

@@ -105,11 +105,14 @@ pub(crate) enum RowKind {
     Placed = 14,
     /// A contender that the call has removed: `ticket`.
     Left = 15,
+    /// How many have joined a queue: `bytes` (its name), `epoch` (its part), `number` (the count), `timeout_ms` (when one
+    /// did last, in milliseconds since 1970).
+    Joined = 16,
 }
 
 impl RowKind {
     /// All of them, by their numbers.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Status,
         Self::Stored,
         Self::Stands,
@@ -126,6 +129,7 @@ impl RowKind {
         Self::Fact,
         Self::Placed,
         Self::Left,
+        Self::Joined,
     ];
 
     /// Reads a row's kind; that of a later version is not known.
@@ -280,7 +284,7 @@ mod tests {
     #[test]
     fn each_kind_of_row_is_read_by_its_number() {
         assert!(RowKind::ALL.into_iter().all(|what| RowKind::of(what as i16) == Some(what)));
-        assert_eq!([-1, 16].map(RowKind::of), [None; 2]);
+        assert_eq!([-1, 17].map(RowKind::of), [None; 2]);
     }
 
     #[test]

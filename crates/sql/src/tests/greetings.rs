@@ -106,7 +106,7 @@ async fn a_readers_role_may_look_and_not_lock() {
     server.ask(rights.trim_start_matches("-- ")).await.expect("the rights");
     let as_viewer =
         async |function: &str| server.ask(&format!("SET ROLE viewer; SELECT * FROM lockkeeper.{function}")).await;
-    for function in ["inspect_v1('door', 0)", "queues_v1('')", "inspect_all_v1('')"] {
+    for function in ["inspect_v1('door', 0)", "queues_v1('')", "follow_v1('', 0)"] {
         as_viewer(function).await.expect("it may look");
     }
     let id = "00000000-0000-0000-0000-00000000000a";

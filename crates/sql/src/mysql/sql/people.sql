@@ -11,20 +11,30 @@ BEGIN
 END
 //
 -- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment, and
--- the sessions of these.
-{procedure} {schema}.inspect_all_v1(p_prefix varbinary(200))
+-- the sessions of these; and how many have joined the queues that changed since a former look, which is named by its
+-- number, or since they began to count. Who waits at a gate holds nothing there.
+{procedure} {schema}.follow_v1(p_prefix varbinary(200), p_since bigint)
 {settings}
 BEGIN
+  DECLARE v_now bigint DEFAULT {now};
   {begin_look}
-  {ok}
+  SELECT 0 AS what, 'ok' AS text, v_now AS number;
   SELECT {what_placed} AS what, c.ticket, c.session, c.token AS number, c.place, c.mode, c.part AS epoch,
     c.record AS text, c.ask, c.name AS bytes
     FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < CONCAT(p_prefix, x'ff');
   SELECT {what_beat} AS what, s.id AS session, s.beat AS number, s.epoch, s.timeout_ms
     FROM {schema}.session s WHERE s.id IN (
       SELECT c.session FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < CONCAT(p_prefix, x'ff'));
+  SELECT {what_joined} AS what, q.joined AS number, q.part AS epoch, q.last >> 20 AS timeout_ms, q.name AS bytes
+    FROM {schema}.queue q WHERE q.name >= p_prefix AND q.name < CONCAT(p_prefix, x'ff')
+      AND q.part <> {part_gate} AND q.last >= GREATEST(LEAST(p_since, v_now) - {late}, v_now - {rest});
   COMMIT;
 END
+//
+-- The same for clients of an earlier version, which pass over what has joined.
+{procedure} {schema}.inspect_all_v1(p_prefix varbinary(200))
+{settings}
+CALL {schema}.follow_v1(p_prefix, 9223372036854775807)
 //
 {procedure} {schema}.queues_v1(p_prefix varbinary(200))
 {settings}

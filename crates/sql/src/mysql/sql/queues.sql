@@ -61,7 +61,8 @@ answer: BEGIN
         SET v_modes = v_asked | IF(EXISTS
           (SELECT 1 FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part), v_modes, 0);
       END IF;
-      UPDATE {schema}.queue q SET q.last = v_last, q.modes = v_modes WHERE q.name = p_name AND q.part = p_part;
+      UPDATE {schema}.queue q SET q.joined = {joined} + v_count, q.last = v_last, q.modes = v_modes
+        WHERE q.name = p_name AND q.part = p_part;
       IF ROW_COUNT() = 0 THEN
         {interrupted}
       END IF;
@@ -83,12 +84,12 @@ answer: BEGIN
         ROLLBACK;
         LEAVE answer;
       END IF;
-      IF v_modes & v_asked <> v_asked THEN
-        SET v_modes = v_modes | v_asked;
-        UPDATE {schema}.queue q SET q.modes = v_modes WHERE q.name = p_name AND q.part = p_part;
-        IF ROW_COUNT() = 0 THEN
-          {interrupted}
-        END IF;
+      SET v_modes = v_modes | v_asked;
+      UPDATE {schema}.queue q SET
+          q.joined = {joined} + v_count, q.last = GREATEST(q.last, {now}), q.modes = v_modes
+        WHERE q.name = p_name AND q.part = p_part;
+      IF ROW_COUNT() = 0 THEN
+        {interrupted}
       END IF;
       SET v_place = v_place + v_step;
     END IF;

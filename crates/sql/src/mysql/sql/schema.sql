@@ -33,14 +33,19 @@ CREATE TABLE IF NOT EXISTS {schema}.session (
 ) ENGINE=InnoDB
 //
 -- `last` is the greatest number given out, as a token or a version. `modes` has a bit for each mode that stands there,
--- and maybe for more.
+-- and maybe for more. `joined` counts the contenders that have joined, for who looks now and then; behind a rest of `last`
+-- it begins anew.
 CREATE TABLE IF NOT EXISTS {schema}.queue (
   name varbinary(200) NOT NULL,
   part tinyint NOT NULL,
   last bigint NOT NULL,
   modes int NOT NULL DEFAULT 0,
+  joined bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (name, part)
 ) ENGINE=InnoDB
+//
+-- MariaDB alone can add what may be there already, and reads the comment.
+ALTER TABLE {schema}.queue COMMENT = '' /*M! , ADD COLUMN IF NOT EXISTS joined bigint NOT NULL DEFAULT 0 */
 //
 -- `session` is NULL where the contender outlives its session. `pin` is for transactions of others, which lock a row
 -- here. The rows of a view are read from the index alone.

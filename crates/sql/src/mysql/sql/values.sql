@@ -70,7 +70,7 @@ answer: BEGIN
     SET v_last = 0;
   ELSE
     SET v_last = GREATEST(v_last, {now}) + 1;
-    UPDATE {schema}.queue q SET q.last = v_last WHERE q.name = p_name AND q.part = p_part;
+    UPDATE {schema}.queue q SET q.joined = {joined}, q.last = v_last WHERE q.name = p_name AND q.part = p_part;
     INSERT INTO {schema}.value (name, part, version, bytes) VALUES (p_name, p_part, v_last, p_bytes)
       ON DUPLICATE KEY UPDATE version = v_last, bytes = p_bytes;
   END IF;

@@ -14,12 +14,17 @@ BEGIN
 END $$;
 
 -- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment, and
--- the sessions of these.
-CREATE OR REPLACE FUNCTION {schema}.inspect_all_v1(p_prefix text) RETURNS {answer} STABLE AS $$
+-- the sessions of these; and how many have joined the queues that changed since a former look, which is named by its
+-- number, or since they began to count. Who waits at a gate holds nothing there.
+CREATE OR REPLACE FUNCTION {schema}.follow_v1(p_prefix text, p_since bigint) RETURNS {answer} STABLE AS $$
 #variable_conflict use_column
+DECLARE
+  v_now bigint := {clock};
+  v_since bigint := greatest(least(p_since, v_now) - {late}, v_now - {rest});
 BEGIN
   what := 0;
   text := 'ok';
+  number := v_now;
   RETURN NEXT;
   RETURN QUERY
     SELECT {what_placed}::smallint, c.ticket, c.session, c.token, c.place, c.mode,
@@ -31,6 +36,19 @@ BEGIN
     FROM {schema}.session s WHERE s.id IN (
       SELECT c.session FROM {schema}.contender c
       WHERE c.name >= p_prefix AND c.name < p_prefix || repeat(chr(1114111), 51));
+  RETURN QUERY
+    SELECT {what_joined}::smallint, NULL::uuid, NULL::uuid, q.joined, NULL::double precision, NULL::smallint,
+      q.part::bigint, q.last >> 20, NULL::text, NULL::text, convert_to(q.name, 'UTF8')
+    FROM {schema}.queue q
+    WHERE q.name >= p_prefix AND q.name < p_prefix || repeat(chr(1114111), 51)
+      AND q.part <> {part_gate} AND q.last >= v_since;
+END $$;
+
+-- The same for clients of an earlier version, which pass over what has joined.
+CREATE OR REPLACE FUNCTION {schema}.inspect_all_v1(p_prefix text) RETURNS {answer} STABLE AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT * FROM {schema}.follow_v1(p_prefix, 9223372036854775807);
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.queues_v1(p_prefix text) RETURNS {answer} STABLE AS $$

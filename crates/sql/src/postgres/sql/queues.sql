@@ -65,10 +65,10 @@ BEGIN
         RETURN NEXT;
         RETURN;
       END IF;
-      IF v_modes & v_asked <> v_asked THEN
-        UPDATE {schema}.queue q SET modes = q.modes | v_asked WHERE q.name = p_name AND q.part = v_part;
-        v_modes := v_modes | v_asked;
-      END IF;
+      v_modes := v_modes | v_asked;
+      UPDATE {schema}.queue q SET
+          last = greatest(q.last, {clock}), modes = v_modes, joined = {joined} + v_count
+        WHERE q.name = p_name AND q.part = v_part;
       v_last := v_token;
     END IF;
   ELSIF v_is_resent THEN
@@ -76,10 +76,11 @@ BEGIN
       WHERE q.name = p_name AND q.part = v_part FOR UPDATE;
   ELSE
     -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it.
-    INSERT INTO {schema}.queue AS q (name, part, last, modes)
-      VALUES (p_name, v_part, greatest({clock}, v_floor) + v_count, v_asked)
+    INSERT INTO {schema}.queue AS q (name, part, last, modes, joined)
+      VALUES (p_name, v_part, greatest({clock}, v_floor) + v_count, v_asked, v_count)
       ON CONFLICT (name, part) DO UPDATE
-        SET last = greatest(q.last + v_count, excluded.last), modes = q.modes | excluded.modes, joins = q.joins + 1
+        SET last = greatest(q.last + v_count, excluded.last), modes = q.modes | excluded.modes, joins = q.joins + 1,
+          joined = {joined} + v_count
       RETURNING q.last, q.modes, q.head, q.joins, q.xmax = 0 INTO v_last, v_modes, v_head, v_joins, v_is_new;
     IF v_is_new THEN
       -- By a statement that sees the floor which a removal of this row raised while this one waited.

@@ -46,7 +46,8 @@ CREATE INDEX IF NOT EXISTS session_listening ON {schema}.session (id) WHERE list
 
 -- `last` is the greatest number given out, as a token or a version. `modes` has a bit for each mode that stands there,
 -- and maybe for more. No contender has a token below `head`: a search in the index stops there, where else it would
--- pass all that have left since the last vacuum. `joins` counts the joins since `head` was found.
+-- pass all that have left since the last vacuum. `joins` counts the joins since `head` was found. `joined` counts the
+-- contenders that have joined, for who looks now and then; behind a rest of `last` it begins anew.
 CREATE TABLE IF NOT EXISTS {schema}.queue (
   name text COLLATE "C" NOT NULL,
   part smallint NOT NULL,
@@ -56,6 +57,7 @@ CREATE TABLE IF NOT EXISTS {schema}.queue (
   joins integer NOT NULL DEFAULT 0,
   PRIMARY KEY (name, part)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE {schema}.queue ADD COLUMN IF NOT EXISTS joined bigint NOT NULL DEFAULT 0;
 
 -- `session` is NULL where the contender outlives its session. It is no foreign key: a join has locked the session's row
 -- itself. `pin` is for transactions of others, which lock a row here.

@@ -57,7 +57,7 @@ BEGIN
   END IF;
   INSERT INTO {schema}.queue AS q (name, part, last)
     VALUES (p_name, p_part, {clock} + p_count)
-    ON CONFLICT (name, part) DO UPDATE SET last = greatest(q.last + p_count, excluded.last);
+    ON CONFLICT (name, part) DO UPDATE SET last = greatest(q.last + p_count, excluded.last), joined = {joined};
   UPDATE {schema}.queue q SET last = m.floor + p_count FROM {schema}.meta m
     WHERE q.name = p_name AND q.part = p_part AND q.last < m.floor + p_count;
   SELECT q.last INTO v_last FROM {schema}.queue q WHERE q.name = p_name AND q.part = p_part;

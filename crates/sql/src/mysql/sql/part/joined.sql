@@ -1,0 +1,1 @@
+IF(q.last < {now} - {rest}, 0, q.joined)
