@@ -184,7 +184,8 @@ Examples:
   lockkeeper history nightly-backup --json > h.jsonl; lockkeeper verify h.jsonl
 
 It asks a running `lockkeeper monitor`, which remembers what it saw. Where a service is looked at again and again, \
-short holds may be missing; the answer says how short, since when it knows, and when nothing was seen.
+short holds may be missing; the answer says how short, of a lock how many, since when it knows, and when nothing was \
+seen.
 
 Exit codes: 0 it was answered, 125 there is no answer, or lockkeeper was built without the feature `monitor`.")]
 pub struct HistoryArgs {

@@ -377,6 +377,11 @@ fn is_other((one, other): (&Judged, &Judged)) -> bool {
 }
 
 impl MonitorState {
+    /// Tells whether locks are followed, so that who comes and goes between two looks is counted.
+    pub const fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
     /// Tells whether all locks were seen once: what was there then has joined without an event.
     pub const fn has_seen(&self) -> bool {
         !matches!(self.freshness, ServiceFreshness::Nothing | ServiceFreshness::Unreached(_))

@@ -143,23 +143,8 @@ on_each! { on_a_service:
     ZooKeeper "monitor" every_grant_of_a_fleet_is_in_the_history_or_counted_on_zookeeper;
     Etcd "etcd" every_grant_of_a_fleet_is_in_the_history_on_etcd;
     Redis "redis" every_grant_of_a_fleet_is_in_the_history_or_counted_on_redis;
-}
-
-/// Databases tell nothing: what is shorter than the time between two looks may be missing, and the history says so.
-async fn on_a_database(service: Service, server: services::Server) {
-    let place = place_of(&server.url());
-    let url = format!("{}?session_timeout=40s", server.url());
-    let (monitor, mut tokens) = watching(&place, &url).await;
-    tokens.append(&mut fleet(&url).await);
-    let past = monitor.json(&path());
-    assert!(past["may_miss_ms"].as_u64() > Some(0) && past["lock"]["missed"].is_null(), "{past}");
-    let seen = SeenGrants::of(&past);
-    assert!(seen.tokens.is_subset(&tokens), "none is invented: {:?}", seen.tokens.difference(&tokens));
-    figures::tell(&format!("history, {}: {} of {} grants seen", service.name(), seen.tokens.len(), tokens.len()));
-}
-
-on_each! { on_a_database:
-    PostgreSql "postgres" what_the_history_lacks_of_a_fleet_on_postgresql_it_says_to_be_shorter_than_a_look;
+    PostgreSql "postgres" every_grant_of_a_fleet_is_in_the_history_or_counted_on_postgresql;
+    MariaDb "mysql" every_grant_of_a_fleet_is_in_the_history_or_counted_on_mariadb;
 }
 
 /// Has a peer take the lock again and again; returns how often it did.

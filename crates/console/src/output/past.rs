@@ -31,7 +31,7 @@ pub(crate) struct PastAnswer {
 struct PastQueue {
     wait_p95_ms: Option<u64>,
     /// How many more came and went at most, of which nothing else is known: each held it for a moment, or gave up.
-    /// `null` where that cannot be counted, since the service is looked at again and again.
+    /// `null` where that cannot be counted.
     missed: Option<u64>,
     queue: Vec<StepRow>,
     marks: Vec<MarkRow>,
@@ -107,7 +107,7 @@ impl PastAnswer {
         let wait_p95_ms = state.model.history().wait_p95(name, past.since_unix).map(millis);
         let queue = past.steps.iter().map(StepRow::new).collect();
         let marks = past.marks.iter().map(MarkRow::new).collect();
-        let missed = Some(past.missed).filter(|_| may_miss(state).is_none());
+        let missed = Some(past.missed).filter(|_| state.is_followed() || may_miss(state).is_none());
         let answer = Self::new(service, state, now, &past.contenders, past.gaps.iter().copied());
         Self {
             lock: Some(PastQueue { wait_p95_ms, missed, queue, marks }),
@@ -147,10 +147,12 @@ impl PastAnswer {
         let since = self.known_since.as_deref().unwrap_or("now");
         text += &one_line(&format!("{}: known since {since}", self.service));
         if let Some(may_miss_ms) = self.may_miss_ms {
-            text += &format!("; holds shorter than {may_miss_ms}ms may be missing, and are not counted");
+            text += &format!("; holds shorter than {may_miss_ms}ms may be missing");
         }
-        if let Some(count) = self.lock.as_ref().and_then(|lock| lock.missed).filter(|&count| count > 0) {
-            text += &format!("; {}", missed(count));
+        match self.lock.as_ref().map(|lock| lock.missed) {
+            Some(Some(count @ 1..)) => text += &format!("; {}", missed(count)),
+            Some(None) => text += ", and are not counted",
+            _ => {}
         }
         text.push('\n');
         for GapRow { from, until } in &self.gaps {

@@ -7,6 +7,7 @@ mod crowds;
 #[path = "../../tests/support/database.rs"]
 mod database;
 mod examining;
+mod following;
 mod greetings;
 mod interruptions;
 mod look_alikes;

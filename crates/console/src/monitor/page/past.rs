@@ -144,9 +144,10 @@ fn known(state: &MonitorState, name: &QueueName, past: &LockPast<'_>) -> String 
     let mut text =
         format!("Known since <time datetime=\"{}\">{}</time> (UTC).", date(past.since_unix), hour(past.since_unix));
     if let Some(period) = may_miss(state) {
+        let counted = if state.is_followed() { "counted" } else { "not counted" };
         let _ = write!(
             text,
-            " The service is looked at each {}: shorter holds may be missing, and are not counted.",
+            " The service is looked at each {}: shorter holds may be missing, and are {counted}.",
             held(period)
         );
     }
