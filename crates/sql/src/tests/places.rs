@@ -19,10 +19,10 @@ const HELD_UP_S: [&str; 2] = ["random() * 0.01", "RAND() * 0.01"];
 /// Takes a number from a sequence, as the row's lock in its place does.
 const FROM_A_SEQUENCE_POSTGRES: [(&str, &str); 2] = [
     (
-        "    INSERT INTO lockkeeper.queue AS q (name, part, last, modes)",
+        "    INSERT INTO lockkeeper.queue AS q (name, part, last, modes, joined)",
         "    IF p_name ~ '^(sequence|lockkeeper)' THEN v_last := nextval('lockkeeper.numbers'); v_modes := 255; \
          v_head := 0; \
-         ELSE\n    INSERT INTO lockkeeper.queue AS q (name, part, last, modes)",
+         ELSE\n    INSERT INTO lockkeeper.queue AS q (name, part, last, modes, joined)",
     ),
     ("    IF v_is_new THEN\n", "    END IF;\n    IF v_is_new THEN\n"),
 ];
