@@ -97,8 +97,8 @@ pub(crate) struct AllLocks {
     pub(crate) number: i64,
 }
 
-/// Shows all locks with contenders whose names begin with `prefix`, and these ones; of these, no beats and no counts are
-/// shown. `since` is the number of the look before, or 0.
+/// Shows all locks of a scope with contenders; of those that it names beside its prefix, no beats and no counts.
+/// `since` is the number of the look before, or 0.
 pub(crate) async fn inspect_all(wire: &dyn Wire, scope: &Scope, since: i64) -> Result<AllLocks, Failure> {
     let Scope { prefix, also, .. } = scope;
     let all = Statement::new("follow", vec![Argument::Text(prefix.clone()), Argument::Int(since)]);

@@ -105,8 +105,8 @@ pub(crate) enum RowKind {
     Placed = 14,
     /// A contender that the call has removed: `ticket`.
     Left = 15,
-    /// How many have joined a queue: `bytes` (its name), `epoch` (its part), `number` (the count), `timeout_ms` (when one
-    /// did last, in milliseconds since 1970).
+    /// How many have joined a queue: `bytes` (its name), `epoch` (its part), `number` (the count), `timeout_ms` (when
+    /// it did not rest last, in milliseconds since 1970).
     Joined = 16,
 }
 

@@ -20,7 +20,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 struct Tally(BTreeMap<String, (BTreeSet<ContenderId>, u64)>);
 
 impl Tally {
-    /// Takes in what is told until a look, and that look.
+    /// Takes in the events until a look, and that look.
     async fn take_look(&mut self, follower: &mut Follower) {
         loop {
             match soon("what is followed", follower.next()).await.expect("it goes on") {

@@ -35,10 +35,7 @@ const FROM_A_SEQUENCE_MARIADB: [(&str, &str); 4] = [
         "SELECT NEXTVAL(lockkeeper.numbers), 255 INTO v_last, v_modes;\n  IF v_last IS NULL THEN",
     ),
     ("SET v_last = GREATEST(v_last, ", "SET v_last = GREATEST(v_last, 0 * "),
-    (
-        "UPDATE lockkeeper.queue q SET q.last = v_last, q.modes = v_modes WHERE",
-        "UPDATE lockkeeper.queue q SET q.last = 0 WHERE FALSE AND",
-    ),
+    ("q.last = v_last, q.modes = v_modes\n        WHERE", "q.last = 0\n        WHERE FALSE AND"),
     // The join would take that for an interruption.
     ("AND q.part = p_part;\n      IF ROW_COUNT() = 0 THEN", "AND q.part = p_part;\n      IF FALSE THEN"),
 ];

@@ -33,8 +33,8 @@ CREATE TABLE IF NOT EXISTS {schema}.session (
 ) ENGINE=InnoDB
 //
 -- `last` is the greatest number given out, as a token or a version. `modes` has a bit for each mode that stands there,
--- and maybe for more. `joined` counts the contenders that have joined, for who looks now and then; behind a rest of `last`
--- it begins anew.
+-- and maybe for more. `joined` counts the contenders that have joined, for who looks now and then; behind a rest of
+-- `last` it begins anew.
 CREATE TABLE IF NOT EXISTS {schema}.queue (
   name varbinary(200) NOT NULL,
   part tinyint NOT NULL,
