@@ -123,8 +123,10 @@ async fn a_set_up_can_be_repeated_and_its_text_does_the_same() {
         let both = async { tokio::join!(first.connect(Intent::SetUp), second.connect(Intent::SetUp)) };
         let (first, second) = soon("two at once", both).await;
         first.and(second).expect("both are well");
+        server.ask("ALTER TABLE lockkeeper.queue DROP COLUMN joined").await.expect("as an earlier version made it");
         server.plant(&[]).await;
         assert_eq!(client.leave("door", 10).await, "left", "what was there is there");
+        client.join("door", 11).await;
         let other = format!("{}&schema=other_locks", server.url());
         server.send(&site(&other).set_up_text()).await;
         Client::open(&format!("{other}&setup=never"), 1).await.join("door", 10).await;
