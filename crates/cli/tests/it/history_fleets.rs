@@ -55,8 +55,8 @@ async fn fleet(url: &str) -> BTreeSet<String> {
 /// What a monitor has seen of the lock.
 struct SeenGrants {
     tokens: BTreeSet<String>,
-    /// Those of other clients, and any other without a token.
-    untold: usize,
+    /// How many grants it has, those of other clients too.
+    grants: usize,
     /// How many more it says that there were.
     missed: u64,
 }
@@ -65,13 +65,13 @@ impl SeenGrants {
     fn of(past: &Value) -> Self {
         let holds = past["holds"].as_array().unwrap();
         let tokens: BTreeSet<_> = holds.iter().filter_map(|hold| hold["token"].as_str()).map(str::to_owned).collect();
-        let untold = holds.iter().filter(|hold| hold["token"].is_null()).count();
-        Self { tokens, untold, missed: past["lock"]["missed"].as_u64().unwrap_or(0) }
+        Self { tokens, grants: holds.len(), missed: past["lock"]["missed"].as_u64().unwrap_or(0) }
     }
 
-    /// How many grants it lacks of a fleet with these tokens, and so many others without.
+    /// How many grants it lacks of a fleet with these tokens, and of so many of other clients.
     fn lacking(&self, tokens: &BTreeSet<String>, others: usize) -> u64 {
-        (tokens.difference(&self.tokens).count() + others.saturating_sub(self.untold)) as u64
+        let of_fleet = tokens.intersection(&self.tokens).count();
+        (tokens.len() - of_fleet + others.saturating_sub(self.grants - of_fleet)) as u64
     }
 }
 
