@@ -279,7 +279,10 @@ pub fn format_sequence(sequence: i32) -> String {
 /// The prefix has to be known: the minus sign of a negative number looks like the end of a prefix such as `lock-`.
 pub fn parse_sequence(text: &str) -> Option<i32> {
     let sequence = text.parse::<i32>().ok()?;
-    (format_sequence(sequence) == text).then_some(sequence)
+    // Each name of a queue is read so at each change: nothing is written to compare it with.
+    let length = SEQUENCE_DIGITS + usize::from(sequence <= -1_000_000_000);
+    let is_written_so = text.len() == length && text.starts_with('-') == (sequence < 0) && !text.starts_with('+');
+    is_written_so.then_some(sequence)
 }
 
 #[cfg(test)]
@@ -395,6 +398,7 @@ mod tests {
             (i32::MAX, "2147483647"),
             (-5, "-000000005"),
             (-999_999_999, "-999999999"),
+            (-1_000_000_000, "-1000000000"),
             (i32::MIN, "-2147483648"),
         ] {
             assert_eq!(format_sequence(sequence), text);
@@ -404,8 +408,9 @@ mod tests {
 
     #[test]
     fn other_texts_are_not_sequence_numbers() {
-        for text in
-            ["", "1", "000000001", "00000000001", "+000000001", "2147483648", "000000000a", "-0000000005", " 000000001"]
+        for text in ["", "1", "000000001", "00000000001", "+000000001", "2147483648", "000000000a", " 000000001"]
+            .into_iter()
+            .chain(["-0000000005", "-000000000", "-00000001", "-2147483649", "01000000000"])
         {
             assert_eq!(parse_sequence(text), None, "{text:?}");
         }

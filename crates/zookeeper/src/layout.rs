@@ -235,13 +235,17 @@ fn ticket_before(text: &str) -> Option<Ticket> {
         Some(rest) => rest.strip_suffix('-')?,
         None => text,
     };
-    let plain = match digits.len() {
-        TICKET_DIGITS => digits.to_owned(),
-        36 if [8, 13, 18, 23].iter().all(|&at| digits.as_bytes()[at] == b'-') => digits.replace('-', ""),
+    let has_dashes = match digits.len() {
+        TICKET_DIGITS => false,
+        36 => [8, 13, 18, 23].iter().all(|&at| digits.as_bytes()[at] == b'-'),
         _ => return None,
     };
-    let is_plain = plain.len() == TICKET_DIGITS && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_plain.then(|| u128::from_str_radix(&plain, 16).ok().map(Ticket::from_bits)).flatten()
+    let (mut bits, mut count) = (0, 0);
+    for digit in digits.chars().filter(|&letter| !(has_dashes && letter == '-')) {
+        bits = bits << 4 | u128::from(digit.to_digit(16)?);
+        count += 1;
+    }
+    (count == TICKET_DIGITS).then(|| Ticket::from_bits(bits))
 }
 
 /// Reads a sequence number at the end of an unknown name.

@@ -98,6 +98,10 @@ pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, ContenderRea
 
 /// Gives a reader with a writer's own number the writer's token while the writer stands: it holds within that.
 fn share_place(info: &mut ContenderInfo, writer: &mut Option<(i32, Option<FencingToken>)>) {
+    // Others are not looked at twice.
+    if !matches!(info.mode, Mode::Read | Mode::Write | Mode::Exclusive) {
+        return;
+    }
     let ChildName::Contender { sequence, .. } = ChildName::read(info.id.as_str()) else {
         return;
     };
