@@ -120,7 +120,23 @@ pub(crate) struct Ties {
 }
 
 impl Ties {
-    pub(crate) fn add(&mut self, info: &ContenderInfo, holds: bool) {
+    /// Takes in how the contenders of a queue have changed, each with whether it holds. Most often the first has left,
+    /// or one has joined, and the others stand as before.
+    pub(crate) fn change(&mut self, before: &[(&ContenderInfo, bool)], now: &[(&ContenderInfo, bool)]) {
+        let is_first = |one: &(&ContenderInfo, bool)| now.first().is_some_and(|(first, _)| first.id == one.0.id);
+        let (left, stayed) = before.split_at(before.iter().position(is_first).unwrap_or(before.len()));
+        let mut stayed = stayed.iter();
+        for one in now {
+            let old = stayed.next();
+            if old != Some(one) {
+                old.into_iter().for_each(|&(info, holds)| self.remove(info, holds));
+                self.add(one.0, one.1);
+            }
+        }
+        left.iter().chain(stayed).for_each(|&(info, holds)| self.remove(info, holds));
+    }
+
+    fn add(&mut self, info: &ContenderInfo, holds: bool) {
         for tie in ties_of(info) {
             let is_run = tie.is_run();
             let count = self.counts.entry(tie).or_default();
@@ -131,7 +147,7 @@ impl Ties {
     }
 
     /// Takes back what was added.
-    pub(crate) fn remove(&mut self, info: &ContenderInfo, holds: bool) {
+    fn remove(&mut self, info: &ContenderInfo, holds: bool) {
         for tie in ties_of(info) {
             if let Some(count) = self.counts.get_mut(&tie) {
                 count.all -= 1;

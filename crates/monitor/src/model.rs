@@ -215,26 +215,23 @@ impl LockModel {
     /// has happened.
     pub fn see(&mut self, lock: &QueueName, seen: Vec<ContenderInfo>, known: Option<BootInstant>, now: TimePoint) {
         let old = self.locks.remove(lock);
-        for one in old.iter().flat_map(|old| &old.contenders) {
-            self.ties.remove(&one.info, one.hold.is_some());
-        }
         let (permits, mut quiet) = old.as_ref().map_or((None, 0), |old| (old.permits, old.quiet));
         let holds = decide::holders(&seen);
         let before = old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.hold.is_some()));
-        let shown: Vec<_> = seen.iter().zip(holds.iter().copied()).collect();
-        self.breaches.see(lock, &before.collect::<Vec<_>>(), &shown, now.boot);
-        let mut gone: BTreeMap<ContenderId, (usize, KnownContender)> = BTreeMap::new();
+        let (before, shown): (Vec<_>, Vec<_>) = (before.collect(), seen.iter().zip(holds.iter().copied()).collect());
+        self.breaches.see(lock, &before, &shown, now.boot);
+        self.ties.change(&before, &shown);
         let gate = AtGate::of(old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.seen.boot)));
-        let numbered = old.into_iter().flat_map(|old| old.contenders).enumerate();
-        gone.extend(numbered.map(|(position, one)| (key(&one.info), (position, one))));
+        let mut gone: Vec<_> = old.into_iter().flat_map(|old| old.contenders).map(Some).collect();
+        let positions: BTreeMap<_, _> = gone.iter().flatten().map(|one| key(&one.info)).zip(0..).collect();
         // The place of the first one that has not gone.
         let mut first_left = usize::MAX;
-        seen.iter().zip(&holds).for_each(|(info, &holds)| self.ties.add(info, holds));
         let mut contenders = Vec::with_capacity(seen.len());
         let mut happened = Vec::new();
         let (mut is_stirred, mut is_changed) = (false, false);
         for (info, holds) in seen.into_iter().zip(holds) {
-            let (position, old) = gone.remove(&key(&info)).unzip();
+            let position = positions.get(&key(&info)).copied();
+            let old = position.and_then(|position: usize| gone[position].take());
             first_left = first_left.min(position.unwrap_or(usize::MAX));
             let is_new = old.as_ref().is_none_or(|old| old.info != info || old.hold.is_some() != holds);
             is_stirred |= is_new && self.ties.may_block(&info);
@@ -249,21 +246,22 @@ impl LockModel {
             let asked = old.as_ref().map_or_else(|| gate.asked(&info), |old| old.asked);
             contenders.push(KnownContender { asked, ..self::known(old, info, holds, known, now) });
         }
-        is_stirred |= gone.values().any(|(_, one)| self.ties.may_block(&one.info));
+        is_stirred |= gone.iter().flatten().any(|one| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
-        let lost = gone.values().filter(|(_, one)| one.is_lost && one.hold.is_some());
+        let lost = gone.iter().flatten().filter(|one| one.is_lost && one.hold.is_some());
         // A process that dies with many permits has died once.
-        let losses = lost.map(|(_, one)| owner(&one.info)).collect::<BTreeSet<_>>().len();
+        let losses = lost.map(|one| owner(&one.info)).collect::<BTreeSet<_>>().len();
         (0..losses).for_each(|_| self.losses.note(lock, now.boot));
         if let Some(known) = known {
-            for (position, one) in gone.values() {
-                let turn = if *position < first_left { VanishedTurn::First } else { VanishedTurn::Behind };
+            for (position, one) in gone.iter().enumerate() {
+                let Some(one) = one else { continue };
+                let turn = if position < first_left { VanishedTurn::First } else { VanishedTurn::Behind };
                 self.history.departed(lock, &one.departed(self.first_look, known, turn), now);
             }
         } else {
             self.first_look = Some(now.boot);
         }
-        let left = gone.into_values().map(|(_, one)| (ending(&one.info, one.is_lost), one.info));
+        let left = gone.into_iter().flatten().map(|one| (ending(&one.info, one.is_lost), one.info));
         // Who leaves makes room for who is granted.
         let happened: Vec<_> = left.chain(happened).collect();
         if is_changed && happened.is_empty() {
