@@ -141,6 +141,14 @@ mod tests {
         }
     }
 
+    /// A look at one that has others first takes it for another program's.
+    #[test]
+    fn a_schema_that_is_being_made_is_known_to_be_ours_by_its_first_procedure() {
+        let made = set_up("some_locks");
+        let first = made.iter().find_map(|statement| statement.split_once(PROCEDURE));
+        assert!(first.is_some_and(|(_, text)| text.starts_with(" some_locks.schema_version()")), "{first:?}");
+    }
+
     #[test]
     fn rights_are_told_as_a_statement() {
         assert_eq!(grants("my_locks", "o'app@10.%"), r"GRANT EXECUTE ON `my\_locks`.* TO 'o''app'@'10.%';");

@@ -44,19 +44,6 @@ CREATE TABLE IF NOT EXISTS {schema}.queue (
   PRIMARY KEY (name, part)
 ) ENGINE=InnoDB
 //
--- A schema of before lacks this column. Only MariaDB can add one that may be there already.
-{procedure} {schema}.add_joined()
-{settings}
-IF NOT EXISTS (SELECT 1 FROM information_schema.columns c
-  WHERE c.table_schema = '{schema}' AND c.table_name = 'queue' AND c.column_name = 'joined')
-THEN
-  ALTER TABLE {schema}.queue ADD COLUMN joined bigint NOT NULL DEFAULT 0;
-END IF
-//
-CALL {schema}.add_joined()
-//
-DROP PROCEDURE {schema}.add_joined
-//
 -- `session` is NULL where the contender outlives its session. `pin` is for transactions of others, which lock a row
 -- here. The rows of a view are read from the index alone.
 CREATE TABLE IF NOT EXISTS {schema}.contender (

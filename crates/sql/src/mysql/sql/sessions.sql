@@ -11,6 +11,20 @@
 {settings}
 SELECT m.version FROM {schema}.meta m
 //
+-- A table of before lacks this column, and only MariaDB can add one that may be there already. It is added behind the
+-- procedure by which a database is known to be ours, and before what uses it.
+{procedure} {schema}.add_joined()
+{settings}
+IF NOT EXISTS (SELECT 1 FROM information_schema.columns c
+  WHERE c.table_schema = '{schema}' AND c.table_name = 'queue' AND c.column_name = 'joined')
+THEN
+  ALTER TABLE {schema}.queue ADD COLUMN joined bigint NOT NULL DEFAULT 0;
+END IF
+//
+CALL {schema}.add_joined()
+//
+DROP PROCEDURE {schema}.add_joined
+//
 -- Which state of the data this is, and for how long it is to be waited for if it is not settled. Another start of the
 -- server, or another server, begins another state. If the server flushes what it acknowledges, another start of the same
 -- seems to have lost nothing: then former clients have a short time to say that it has (`doubt`). Without an instance it
