@@ -166,16 +166,11 @@ pub(super) struct Locks {
     untold: Untold,
 }
 
-fn lock_name(number: u32) -> String {
+pub(super) fn lock_name(number: u32) -> String {
     format!("job-{number}")
 }
 
 impl Locks {
-    /// Names one of them.
-    pub(super) fn name(number: u32) -> String {
-        lock_name(number)
-    }
-
     /// Takes so many locks.
     pub(super) async fn hold(url: &str, count: u32) -> Outcome<Self> {
         let keeper = lockkeeper::connect(url)?;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
-use crate::groups::following::Locks;
+use crate::groups::following::{Locks, lock_name};
 use crate::groups::ours::Bench;
 use crate::groups::run::binary;
 use crate::groups::server::process::{Server, mib_of};
@@ -50,7 +50,7 @@ pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
     let runtime = two_threads()?;
     let locks = runtime.block_on(Locks::hold(&url, effort.calls(LOCKS_HELD)))?;
     let monitor = RunningMonitor::start(&url)?;
-    runtime.block_on(monitor.until_seen(&format!("/lock?name={}", Locks::name(0))))?;
+    runtime.block_on(monitor.until_seen(&format!("/lock?name={}", lock_name(0))))?;
     let load = runtime.spawn(grants(url, effort.time(LOADED)));
     let (begun, before) = (Stopwatch::start(), monitor.processor_time()?);
     let mut pages = Latency::new();

@@ -1,10 +1,11 @@
 //! The count of each lock's losses lately: by holders whose process died or whose session was ended. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use lockkeeper::QueueName;
+use lockkeeper::backend::ProcessId;
 use lockkeeper::clock::BootInstant;
+use lockkeeper::{ContenderId, ContenderInfo, QueueName};
 
 /// For how long a loss counts.
 pub(crate) const LOSS_COUNTS_FOR: Duration = Duration::from_secs(10 * 60);
@@ -14,6 +15,24 @@ const LOSSES_MAX: usize = 1_000;
 
 /// How many locks they are counted of; of those beyond it the losses are events alone.
 const LOCKS_MAX: usize = 10_000;
+
+/// What ends as one, with all that it holds.
+#[derive(Eq, Ord, PartialEq, PartialOrd)]
+enum HolderBond<'a> {
+    Session(&'a str),
+    Process(ProcessId),
+    Contender(&'a ContenderId),
+}
+
+fn owner(info: &ContenderInfo) -> HolderBond<'_> {
+    let of_process = || info.caller.process.map_or(HolderBond::Contender(&info.id), HolderBond::Process);
+    info.session.as_deref().map_or_else(of_process, HolderBond::Session)
+}
+
+/// Counts the losses of those who were lost together: a process that dies with many permits has died once.
+pub(crate) fn losses_of<'a>(lost: impl Iterator<Item = &'a ContenderInfo>) -> usize {
+    lost.map(owner).collect::<BTreeSet<_>>().len()
+}
 
 /// The losses of all locks, the oldest first.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use lockkeeper::backend::{ProcessId, decide};
+use lockkeeper::backend::decide;
 use lockkeeper::clock::BootInstant;
 use lockkeeper::follow::{PassedBetween, SilentSession};
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
@@ -16,7 +16,7 @@ use crate::cores::Ties;
 use crate::events::{LockEventKind, SeenEvent, ending, events, marked};
 use crate::gate::AtGate;
 use crate::history::{Departed, History, PastEnd};
-use crate::losses::Losses;
+use crate::losses::{Losses, losses_of};
 pub(crate) use crate::moment::TimePoint;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
@@ -249,9 +249,7 @@ impl LockModel {
         is_stirred |= gone.iter().flatten().any(|one| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
         let lost = gone.iter().flatten().filter(|one| one.is_lost && one.hold.is_some());
-        // A process that dies with many permits has died once.
-        let losses = lost.map(|one| owner(&one.info)).collect::<BTreeSet<_>>().len();
-        (0..losses).for_each(|_| self.losses.note(lock, now.boot));
+        (0..losses_of(lost.map(|one| &one.info))).for_each(|_| self.losses.note(lock, now.boot));
         if let Some(known) = known {
             for (position, one) in gone.iter().enumerate() {
                 let Some(one) = one else { continue };
@@ -429,19 +427,6 @@ fn key(info: &ContenderInfo) -> ContenderId {
         Mode::Permit => ContenderId::new(format!("permit {}", info.id)),
         _ => info.id.clone(),
     }
-}
-
-/// What ends as one, with all that it holds.
-#[derive(Eq, Ord, PartialEq, PartialOrd)]
-enum HolderBond<'a> {
-    Session(&'a str),
-    Process(ProcessId),
-    Contender(&'a ContenderId),
-}
-
-fn owner(info: &ContenderInfo) -> HolderBond<'_> {
-    let of_process = || info.caller.process.map_or(HolderBond::Contender(&info.id), HolderBond::Process);
-    info.session.as_deref().map_or_else(of_process, HolderBond::Session)
 }
 
 fn known(

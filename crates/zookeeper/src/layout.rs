@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper_core::{Mode, Part, Ticket};
-use lockkeeper_zk_proto::path::{format_sequence, parse_sequence};
+use lockkeeper_zk_proto::path::{SEQUENCE_DIGITS, format_sequence, parse_sequence};
 
 /// How our contenders are named, and where the parts of a semaphore lie.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -151,9 +151,6 @@ const MARKS: [(&str, Mode); 8] = [
     ("lease-", Mode::Permit),
     ("member-", Mode::Member),
 ];
-
-/// The digits of a sequence number that no minus sign precedes.
-const SEQUENCE_DIGITS: usize = 10;
 
 /// How long a sequence number is, the sign of the greatest negative ones included.
 const SEQUENCE_LENGTHS: [usize; 2] = [SEQUENCE_DIGITS + 1, SEQUENCE_DIGITS];

@@ -408,18 +408,6 @@ fn a_history_is_read_back_after_a_restart_with_the_gap_between() {
 }
 
 #[test]
-fn a_freeze_is_no_hold_after_a_restart() {
-    let mut model = LockModel::default();
-    model.history_mut().keep("this machine".to_owned());
-    see_all(&mut model, "a", &[], 100);
-    model.see(&lock("a"), vec![frozen(1)], Some(at(110).boot), at(110));
-    let mut again = LockModel::default();
-    again.history_mut().load(&model.history_mut().take_unwritten(Some(at(120))).0);
-    see_all(&mut again, "a", &[], 200);
-    assert_eq!(past(&again, "a", 210), []);
-}
-
-#[test]
 fn a_torn_end_costs_its_line_alone() {
     let (_, text) = kept();
     for cut in 0..text.len() {

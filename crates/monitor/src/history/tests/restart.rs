@@ -1,4 +1,4 @@
-//! Marks, freezes and lengths of queues over a restart: what is written is read back, whatever is said in it.
+//! Marks, freezes and lengths of queues over a restart: all that is written is read back, hostile texts too.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lockkeeper::{ContenderInfo, Revocation};
 use lockkeeper_conformance::{Random, seed};
 
 use super::super::store::{GAPS_MAX, History};
-use super::{at, contender, frozen, lock, queue, see_all, told};
+use super::{at, contender, frozen, lock, past, queue, see_all, told};
 use crate::alerts::{About, Alert, AlertFinding, AlertNews};
 use crate::model::LockModel;
 
@@ -169,4 +169,16 @@ fn what_is_read_takes_no_more_memory_than_the_history_may() {
     assert_eq!(history.gaps(Duration::ZERO).count(), GAPS_MAX);
     let last = (1..60_000).rev().find(|number| number % 3 == 0).unwrap();
     assert_eq!(history.of_lock(&format!("of-{last}"), Duration::ZERO).marks.len(), 1, "the newest are kept");
+}
+
+#[test]
+fn a_freeze_is_no_hold_after_a_restart() {
+    let mut model = LockModel::default();
+    model.history_mut().keep("this machine".to_owned());
+    see_all(&mut model, "a", &[], 100);
+    model.see(&lock("a"), vec![frozen(1)], Some(at(110).boot), at(110));
+    let mut again = LockModel::default();
+    again.history_mut().load(&model.history_mut().take_unwritten(Some(at(120))).0);
+    see_all(&mut again, "a", &[], 200);
+    assert_eq!(past(&again, "a", 210), []);
 }
