@@ -64,6 +64,8 @@ pub struct Socket {
     scheme: &'static str,
     /// What the server has said first, until it is known whether it is one of the service.
     first: Option<Vec<u8>>,
+    /// Whether a handshake of TLS goes on over it, whose alert only the driver of the handshake can read.
+    is_shaking: bool,
     /// Whether the server may still refuse us: after the handshake of TLS, until it says anything else.
     may_refuse: bool,
     #[cfg(feature = "tls")]
@@ -99,6 +101,7 @@ impl Socket {
             look: None,
             scheme,
             first: Some(Vec::new()),
+            is_shaking: false,
             may_refuse: false,
             #[cfg(feature = "tls")]
             ours: OurCertificate::Missing,
@@ -118,8 +121,11 @@ impl Socket {
         let scheme = self.scheme;
         // What is said now is TLS.
         self.first = None;
+        self.is_shaking = true;
         let shaken = connector.connect(&way.name, self).await;
-        let mut secured = Self::of(shaken.map_err(|error| Failure::of_handshake(&error, scheme))?, scheme);
+        let mut shaken = shaken.map_err(|error| Failure::of_handshake(&error, scheme))?;
+        shaken.get_mut().0.is_shaking = false;
+        let mut secured = Self::of(shaken, scheme);
         (secured.first, secured.may_refuse, secured.ours) = (None, true, connector.ours());
         Ok(secured)
     }
@@ -145,9 +151,16 @@ impl Socket {
         self.meter.clone()
     }
 
-    /// Notes how an attempt to write ended. A server that refuses us hangs up behind its alert, so that a write may
-    /// fail before that is read: then its last words are waited for. They come at once, since the connection has
-    /// ended.
+    /// Tells whether reads will say why a write has failed. A server that gives up a handshake hangs up behind its
+    /// alert, so that our next flight may fail before that is read. Reads then come to the alert, or to the end.
+    fn leaves_to_reads<T>(&self, written: &io::Result<T>) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        let error = written.as_ref().err().map(io::Error::kind);
+        self.is_shaking && error.is_some_and(|kind| matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset))
+    }
+
+    /// Notes how an attempt to write ended. What holds for a handshake holds for the first write behind it: a server's
+    /// last words are waited for. They come at once, since the connection has ended.
     fn written<T>(&mut self, context: &mut Context<'_>, outcome: io::Result<T>) -> Poll<io::Result<T>> {
         if outcome.is_err() && self.may_refuse {
             let mut last = [0; 1];
@@ -270,6 +283,9 @@ impl AsyncRead for Socket {
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
+        if self.leaves_to_reads(&written) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
         let taken = ready!(self.written(context, written))?;
         self.meter.written.fetch_add(taken as u64, Ordering::SeqCst);
         Poll::Ready(Ok(taken))
@@ -302,6 +318,8 @@ impl fmt::Debug for Socket {
 mod tests {
     use std::sync::Mutex;
 
+    #[cfg(feature = "tls")]
+    use lockkeeper_conformance::soon;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -346,6 +364,45 @@ mod tests {
                 assert_eq!((outcome.is_err(), told.is_passing()), (!words.is_empty(), words.is_empty()), "{told}");
                 assert!(told.to_string().contains(words), "{told}");
             }
+        }
+    }
+
+    /// Takes nothing: its other end has hung up.
+    #[cfg(feature = "tls")]
+    struct HungUp;
+
+    #[cfg(feature = "tls")]
+    impl AsyncWrite for HungUp {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn a_server_that_hangs_up_behind_its_alert_is_heard_though_our_flight_fails_first() {
+        let authority = lockkeeper_faults::authority::Authority::new("h1").expect("an authority");
+        let url = format!("redis+tls://h1?ca={}", authority.file("ca").display());
+        let connector = lockkeeper_tls::Connector::from_url(&url.parse().unwrap()).unwrap();
+        let way = Server::new("h1", 1);
+        // The alert that a certificate is required (RFC 8446, section 6); no alert; and one of trouble inside.
+        for (said, words, is_passing) in [
+            (&[21, 3, 3, 0, 2, 2, 116][..], "`cert` and `key`", false),
+            (&[], "hung up", true),
+            (&[21, 3, 3, 0, 2, 2, 80], "gave up", true),
+        ] {
+            let socket = Socket::of(tokio::io::join(said, HungUp), "redis");
+            let failure = soon("the handshake", socket.secure(&connector, &way)).await.expect_err("no handshake");
+            assert_eq!(failure.is_passing(), is_passing, "{failure}");
+            assert!(failure.to_string().contains(words), "{failure}");
         }
     }
 

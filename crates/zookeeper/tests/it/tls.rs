@@ -53,7 +53,7 @@ async fn refusal(url: &ServiceUrl, words: &str) {
     let since_call = Sleeper::start();
     let error: Error = soon("the refusal", backend.session()).await.expect_err("no session");
     assert!(since_call.slept() < REFUSED_WITHIN, "{:?}: {error}", since_call.slept());
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error}");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error:#}");
     assert!(format!("{error:#}").contains(words), "{error}");
 }
 
