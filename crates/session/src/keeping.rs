@@ -7,7 +7,7 @@
 //! How a service is connected to, what proves a session there, and how it is ended, its backend knows.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

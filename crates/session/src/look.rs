@@ -1,6 +1,6 @@
 //! Looks at queues that belong to no session. They go over the connection of a lock's session if there is one, else
-//! over a separate one, opened at the first look. Those that go on and on follow a service over one connection after
-//! the other.
+//! over a separate one, opened at the first look and given up once a session has one: servers limit the connections of
+//! their clients. Those that go on and on follow a service over one connection after the other.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,6 +15,10 @@ use parking_lot::Mutex;
 
 use crate::life::{LOOK_ATTEMPTS_MAX, PAUSE};
 use crate::{Failure, Life, Link as _, Linked, Lookable, in_time};
+
+/// How long a look waits for the connection of a session that has none. One that was just opened puts it to use in a
+/// few milliseconds.
+const LENT_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a look shows, or why it shows nothing.
 pub type Sight<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
@@ -159,12 +163,16 @@ impl<C: Lookable, F: Send + Sync + 'static, L: Clone + Send + Sync + 'static> On
     }
 
     /// Returns the connection for a look, and the session's connection that it is, if it is one. While a session has
-    /// none, since it connects again or may not be granted locks yet, one can look all the same. Where that cannot be
-    /// either, the session's next connection is waited for.
+    /// none for long, since it connects again or may not be granted locks yet, one can look all the same. Where that
+    /// cannot be either, the session's next connection is waited for.
     async fn connection(&self, deadline: BootInstant) -> Result<(Arc<C>, Option<Arc<Linked<C, F>>>)> {
         let session = self.latest.lock().session.upgrade().filter(|life| life.bond().liveness().is_held());
         let lent = |link: Arc<Linked<C, F>>| (link.connection.clone(), Some(link));
-        if let Some(link) = session.as_ref().and_then(|life| life.present_link()) {
+        if let Some(life) = &session
+            && let Ok(link) = life.next_link_until(self.clock.now().saturating_add(LENT_WITHIN).min(deadline)).await
+        {
+            // A look that is under way keeps it until its end.
+            drop(self.opener.take());
             return Ok(lent(link));
         }
         let opened = self.opener.get(|| {
@@ -223,4 +231,89 @@ pub fn follow(mut following: impl Follow) -> Follower {
             backoff.rest(&**following.clock()).await;
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use lockkeeper_core::clock::TestClock;
+    use tokio::runtime::Handle;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::keeping::tests::life;
+    use crate::{FIRST_CONNECTION, Server};
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// A connection that counts itself as long as it is kept.
+    struct Counted(Server, Arc<AtomicUsize>);
+
+    impl Counted {
+        fn new(open: &Arc<AtomicUsize>) -> Self {
+            open.fetch_add(1, Ordering::SeqCst);
+            Self(Server::new("h1", 1), open.clone())
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.1.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Lookable for Counted {
+        fn is_over(&self) -> bool {
+            false
+        }
+
+        fn shut(&self) {}
+
+        fn server(&self) -> &Server {
+            &self.0
+        }
+    }
+
+    /// How many connections are open, and what looks over them.
+    fn onlooker(clock: &Arc<TestClock>) -> (Arc<AtomicUsize>, Arc<Onlooker<Counted, ()>>) {
+        let open = Arc::<AtomicUsize>::default();
+        let opened = open.clone();
+        let onlooker = Onlooker::new(clock.clone(), (), HOUR, Failure::needs_another, move || {
+            Box::pin(std::future::ready(Ok(Arc::new(Counted::new(&opened)))))
+        });
+        (open, Arc::new(onlooker))
+    }
+
+    async fn look(onlooker: &Arc<Onlooker<Counted, ()>>) {
+        onlooker.look_at((), |_, ()| Box::pin(std::future::ready(Ok(())))).await.expect("it is answered");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_of_a_session_that_was_just_opened_goes_over_its_connection() {
+        let clock = Arc::new(TestClock::new());
+        let ((open, onlooker), life) = (onlooker(&clock), life(clock.clone(), Handle::current(), HOUR));
+        onlooker.note(Ok(&life));
+        let looking = tokio::spawn({
+            let onlooker = onlooker.clone();
+            async move { look(&onlooker).await }
+        });
+        yield_now().await;
+        life.attach(Linked::new(Counted::new(&open), FIRST_CONNECTION, ()));
+        looking.await.expect("no panic");
+        assert_eq!(open.load(Ordering::SeqCst), 1, "that of the session");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_separate_connection_is_given_up_once_a_session_has_one() {
+        let clock = Arc::new(TestClock::new());
+        let ((open, onlooker), life) = (onlooker(&clock), life(clock.clone(), Handle::current(), HOUR));
+        look(&onlooker).await;
+        onlooker.note(Ok(&life));
+        look(&onlooker).await;
+        assert_eq!(open.load(Ordering::SeqCst), 1, "it has none yet, and looks go on");
+        life.attach(Linked::new(Counted::new(&open), FIRST_CONNECTION, ()));
+        look(&onlooker).await;
+        assert_eq!(open.load(Ordering::SeqCst), 1, "that of the session");
+    }
 }

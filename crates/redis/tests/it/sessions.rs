@@ -121,3 +121,20 @@ async fn waiters_get_their_turns_where_the_servers_table_of_reads_is_full() {
         soon("a turn", waiter).await.expect("no panic").expect("it is given back");
     }
 }
+
+#[tokio::test]
+async fn a_keeper_has_one_connection_also_for_what_it_asks_beside_its_locks() {
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let received = async || -> u64 {
+        let count = server.info("total_connections_received").await.expect("an answer");
+        count.parse().expect("a number")
+    };
+    // Each question has a connection.
+    let before = received().await + 1;
+    let keeper = keeper(server.address(), "");
+    let guard = soon("the grant", keeper.mutex("reports").unwrap().lock()).await.unwrap();
+    assert_eq!(soon("a look", keeper.contenders("reports")).await.unwrap().len(), 1);
+    assert_eq!(received().await - before, 1);
+    soon("the release", guard.release()).await.unwrap();
+    soon("the end", keeper.close()).await.unwrap();
+}

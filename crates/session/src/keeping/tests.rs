@@ -96,7 +96,7 @@ impl SessionTiming for Timing {
     }
 }
 
-fn life(clock: Arc<dyn Clock>, runtime: Handle, timeout: Duration) -> Arc<Life<Silent>> {
+pub(crate) fn life<L: Link>(clock: Arc<dyn Clock>, runtime: Handle, timeout: Duration) -> Arc<Life<L>> {
     let beginning = Beginning {
         session: "one".to_owned(),
         testing: ClientTesting::default(),
