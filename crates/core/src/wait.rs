@@ -66,16 +66,23 @@ impl Wait {
     }
 }
 
+/// By how much pauses grow that are doubled no more: a hundredth of half a second.
+const LENGTHENED_BY: Duration = Duration::from_millis(5);
+
 /// The pauses of one row of attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     next: Duration,
+    /// Up to this each pause is twice the one before, and then a little longer.
+    doubled_max: Duration,
     max: Duration,
 }
 
 impl Backoff {
-    /// Between attempts to reach a service that a session or a look needs: a server that comes back is found soon.
-    pub const CONNECTING: Self = Self::new(Duration::from_millis(20), Duration::from_millis(500));
+    /// Between attempts to reach a service that a session or a look needs: a server that comes back is found within
+    /// half a second, after a minute within one, and after minutes within two. Then thousands may wait for it.
+    pub const CONNECTING: Self =
+        Self { next: Duration::from_millis(20), doubled_max: Duration::from_millis(500), max: Duration::from_secs(2) };
 
     /// Between attempts of a contender to leave its queue that the service refuses: only an operator can help.
     pub const LEAVING: Self = Self::new(Duration::from_millis(500), Duration::from_secs(10));
@@ -83,13 +90,15 @@ impl Backoff {
     /// Pauses from `first` up to `max`.
     #[must_use]
     pub const fn new(first: Duration, max: Duration) -> Self {
-        Self { next: first, max }
+        Self { next: first, doubled_max: max, max }
     }
 
     /// Returns the next pause, without jitter.
-    fn pause(&mut self) -> Duration {
+    #[must_use]
+    pub fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = (self.next * 2).min(self.max);
+        self.next = if pause < self.doubled_max { (pause * 2).min(self.doubled_max) } else { pause + LENGTHENED_BY };
+        self.next = self.next.min(self.max);
         pause
     }
 
@@ -150,6 +159,20 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(70));
         let pauses = [(); 4].map(|()| backoff.pause().as_millis());
         assert_eq!(pauses, [20, 40, 70, 70]);
+    }
+
+    #[test]
+    fn a_service_that_is_away_for_minutes_is_asked_less_often() {
+        let (mut backoff, mut away) = (Backoff::CONNECTING, Duration::ZERO);
+        for (after_s, expected_ms) in [(1, 500..=505), (60, 900..=1_100), (300, 1_700..=2_000), (3_600, 2_000..=2_000)]
+        {
+            let mut pause = Duration::ZERO;
+            while away < Duration::from_secs(after_s) {
+                pause = backoff.pause();
+                away += pause;
+            }
+            assert!(expected_ms.contains(&pause.as_millis()), "{pause:?} after {after_s} s");
+        }
     }
 
     #[test]

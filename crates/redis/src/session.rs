@@ -370,12 +370,11 @@ async fn attempt(
     };
     let owner = Owner::this_process().to_string();
     let arguments = [id.to_string(), timing.timeout.as_millis().to_string(), guard_ms.to_string(), owner];
-    let batch = teach(layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
-    let (first, way) = (copied(batch, config), (config.clone(), clock.clone()));
+    let (layout, config, clock) = (layout.clone(), config.clone(), clock.clone());
     // It goes on if the caller gives up, so that the session can be ended then.
     let connecting = runtime.spawn(async move {
-        let (config, clock) = way;
-        Connection::open_with(first, &server, &config.access, &clock, deadline).await
+        let script = || teach(&layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
+        Connection::open_with(|| copied(script(), &config), &server, &config.access, &clock, deadline).await
     });
     let mut opening = Unclaimed::new(connecting, |connecting| {
         let closing = close_unused(site, id);
@@ -390,8 +389,8 @@ async fn attempt(
     drop(opening.claim());
     let OpenedConnection { connection, sent_at: opened_at, answers } = opened??;
     let connection = Unclaimed::new(connection, |connection| drop(runtime.spawn(close_unused(site, id)(connection))));
-    config.check(&connection)?;
-    if taught_and_copied(layout, config, answers?, "open")? != "ok" {
+    site.config.check(&connection)?;
+    if taught_and_copied(&site.layout, &site.config, answers?, "open")? != "ok" {
         return Err(Failure::unexpected());
     }
     let core = Arc::new(Core::new(site, id, opened_at, runtime.clone()));

@@ -33,6 +33,9 @@ pub const LAPSED_IS_ENDED_WITHIN: Duration = Duration::from_secs(3_600);
 /// service that is near. A program that ends should not stay for one that does not answer.
 const FAREWELL_MAX: Duration = Duration::from_millis(250);
 
+/// A round takes at most this part of the session timeout: a service that was cut off is asked anew once it can be.
+const PATIENCE_MAX_DIVISOR: u32 = 2;
+
 /// The server of the last session that could not be ended in time, and when that was. All sessions of a program end at
 /// once, so the others are not tried over that server: else each would wait as long.
 static SILENT: Mutex<Option<(Option<Server>, BootInstant)>> = Mutex::new(None);
@@ -163,13 +166,13 @@ impl<K: Keeping> SessionKeeper<K> {
         let Self { kept, finder, next_connection, .. } = self;
         let (kept, next_connection) = (&*kept, &*next_connection);
         let life = kept.life();
-        let mut backoff = Backoff::CONNECTING;
+        let (mut backoff, mut patience) = (Backoff::CONNECTING, RoundPatience::of(kept));
         let connecting = async {
             loop {
                 let take_over = |server, attempt_ends| {
                     kept.take_over(server, next_connection.fetch_add(1, Ordering::Relaxed), attempt_ends)
                 };
-                match finder.round(life.clock.now().saturating_add(kept.patience()), take_over).await {
+                match finder.round(patience.deadline(life), take_over).await {
                     Ok(taken) => return Some(taken),
                     Err(failure) if failure.kind == FailureKind::SessionGone => {
                         life.expire();
@@ -177,6 +180,7 @@ impl<K: Keeping> SessionKeeper<K> {
                     }
                     Err(failure) => life.set_trouble(Some(failure)),
                 }
+                patience.note_failure(life);
                 backoff.rest(&*life.clock).await;
             }
         };
@@ -206,7 +210,7 @@ impl<K: Keeping> SessionKeeper<K> {
             // What is left of it, others remove.
             outcome = Ok(());
         }
-        let mut backoff = Backoff::CONNECTING;
+        let (mut backoff, mut patience) = (Backoff::CONNECTING, RoundPatience::of(&self.kept));
         let mut may_be_told_elsewhere = true;
         while let Err(failure) = outcome {
             // Another server may serve already, as after a promotion. But a caller that waits should not wait for a
@@ -220,8 +224,9 @@ impl<K: Keeping> SessionKeeper<K> {
             }
             let Self { kept, finder, .. } = &mut *self;
             let kept = &*kept;
-            let deadline = kept.life().clock.now().saturating_add(kept.patience());
+            let deadline = patience.deadline(kept.life());
             outcome = finder.round(deadline, |server, attempt_ends| kept.end_at(server, attempt_ends)).await;
+            patience.note_failure(kept.life());
         }
         self.note(Ending::Certain);
     }
@@ -259,6 +264,33 @@ impl<K: Keeping> SessionKeeper<K> {
 }
 
 /// If the session is not over, it is its runtime that ends.
+/// How long the next round may take. After one whose time was not enough it is twice as long: of thousands of clients
+/// that come back to a service together, none would ever be served if each hung up before its turn.
+struct RoundPatience {
+    whole: Duration,
+    /// When the present round ends.
+    ends: BootInstant,
+}
+
+impl RoundPatience {
+    fn of<K: Keeping>(kept: &K) -> Self {
+        Self { whole: kept.patience(), ends: kept.life().clock.now() }
+    }
+
+    /// Says when a round that begins now ends.
+    fn deadline<L: Link>(&mut self, life: &Life<L>) -> BootInstant {
+        self.ends = life.clock.now().saturating_add(self.whole);
+        self.ends
+    }
+
+    /// Notes that the round has failed by now.
+    fn note_failure<L: Link>(&mut self, life: &Life<L>) {
+        if self.ends <= life.clock.now() {
+            self.whole = (self.whole * 2).min(life.timeout / PATIENCE_MAX_DIVISOR).max(self.whole);
+        }
+    }
+}
+
 impl<K: Keeping> Drop for SessionKeeper<K> {
     fn drop(&mut self) {
         if !self.is_done {

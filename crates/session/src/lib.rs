@@ -93,6 +93,6 @@ pub use site::{Bug, ClientTesting, Site};
 pub use task::{at_home, contained, of_task};
 pub use tcp::{Closer, OwnStream, Tcp};
 pub use timing::{SessionTiming, holding_interval};
-pub use ways::{DialHistory, Order, Random, Ways, pause_after};
+pub use ways::{DialHistory, Order, Random, Ways};
 
 pub(crate) use outbox::{CallOutbox, SessionCall};

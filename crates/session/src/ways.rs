@@ -3,34 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::jittered;
 use lockkeeper_core::randomness::next_of_sequence;
+use lockkeeper_core::{Backoff, jittered};
 use parking_lot::Mutex;
 
 use crate::Server;
 
-/// The first pause, after every way was tried once.
-const PAUSE_BASE: Duration = Duration::from_millis(100);
-
-/// The longest pause, as for connections of the engine ([`Backoff::CONNECTING`](lockkeeper_core::Backoff::CONNECTING)):
-/// a server that comes back is found soon.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
-
-/// After this many doublings a pause has reached its maximum.
-const DOUBLINGS_MAX: u32 = 3;
-
 /// How long a connection must have lasted to count as useful, so that a server that closes every connection is not
 /// dialled in a busy loop.
 const STEADY: Duration = Duration::from_secs(1);
-
-/// How long to wait after this many attempts in a row that came to nothing: no pause before the first one.
-pub fn pause_after(attempts: u32, random: &mut Random) -> Duration {
-    let Some(doublings) = attempts.checked_sub(1) else {
-        return Duration::ZERO;
-    };
-    let whole = PAUSE_BASE.saturating_mul(1 << doublings.min(DOUBLINGS_MAX)).min(PAUSE_MAX);
-    jittered(whole, next_of_sequence(&mut random.0))
-}
 
 /// In which order the ways of a round are tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,8 +38,8 @@ pub struct Ways {
     next: usize,
     /// The way to one of the servers that was taken last, in this round or one before.
     last: Option<Server>,
-    /// Rounds since a connection was last useful.
-    rounds: u32,
+    /// The pauses between rounds since a connection was last useful; `None` before the first round.
+    pauses: Option<Backoff>,
     random: Random,
     history: Arc<DialHistory>,
 }
@@ -73,7 +54,7 @@ impl Ways {
                 servers.swap(last, random.below(last as u64 + 1) as usize);
             }
         }
-        Self { servers, order, ways: Vec::new(), next: 0, last: None, rounds: 0, random: Random(seed), history }
+        Self { servers, order, ways: Vec::new(), next: 0, last: None, pauses: None, random: Random(seed), history }
     }
 
     /// Returns the servers in the order in which they are tried.
@@ -85,7 +66,8 @@ impl Ways {
     /// Returns how long to wait before the next round begins: no pause before the first one, then a pause with jitter,
     /// so that clients that lost their server together do not come back together.
     pub fn pause(&mut self) -> Duration {
-        pause_after(self.rounds, &mut self.random)
+        let pause = self.pauses.as_mut().map_or(Duration::ZERO, Backoff::pause);
+        jittered(pause, next_of_sequence(&mut self.random.0))
     }
 
     /// Begins a round with the ways that there are now.
@@ -105,7 +87,7 @@ impl Ways {
             ways.rotate_left(behind);
         }
         (self.ways, self.next) = (ways, 0);
-        self.rounds = self.rounds.saturating_add(1);
+        self.pauses.get_or_insert(Backoff::CONNECTING);
     }
 
     /// Adds ways to the round that were not known when it began.
@@ -141,7 +123,7 @@ impl Ways {
     pub fn broke(&mut self, way: &Server, lasted: Duration) -> bool {
         self.history.mark(way, DialMark::Left);
         if lasted >= STEADY {
-            (self.rounds, self.next) = (0, self.ways.len());
+            (self.pauses, self.next) = (None, self.ways.len());
         }
         lasted >= STEADY
     }
@@ -266,18 +248,17 @@ mod tests {
         let tried: BTreeSet<_> = ways.by_ref().collect();
         assert_eq!(tried.len(), 5);
         assert!(ways.is_round_over());
-        assert!(ways.pause() >= PAUSE_BASE / 2);
+        assert!(ways.pause() > Duration::ZERO);
     }
 
     #[test]
-    fn pauses_double_up_to_their_maximum_and_start_anew_after_a_success() {
+    fn pauses_are_those_of_other_connections_and_start_anew_after_a_success() {
         let mut ways = ways(1, &history(1));
+        let mut whole = Backoff::CONNECTING;
+        assert_eq!(ways.pause(), Duration::ZERO);
+        ways.begin_round(servers(1));
         for round in 0..200_u32 {
-            let pause = ways.pause();
-            let whole = match round {
-                0 => Duration::ZERO,
-                _ => PAUSE_BASE.saturating_mul(1 << (round - 1).min(8)).min(PAUSE_MAX),
-            };
+            let (pause, whole) = (ways.pause(), whole.pause());
             assert!(pause <= whole && pause >= whole / 2, "round {round}: {pause:?}");
             ways.begin_round(servers(1));
         }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Failure, Server};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use parking_lot::Mutex;
 use redis::{Cmd, Value, cmd};
 use tokio::sync::MutexGuard;
@@ -34,39 +34,56 @@ pub(super) fn refusal_of_loading(answered: Value) -> Option<Failure> {
     }
 }
 
-/// Which server of a service loads its data, as far as one client has heard. Its clones are the same.
+/// Which server of a service loads its data or is away, as far as one client has heard. Its clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct LoadingNote(Arc<NotedLoading>);
 
 #[derive(Default)]
 struct NotedLoading {
-    heard: Mutex<Option<(Server, Failure)>>,
-    /// Held by the attempt whose connection waits for it.
+    last: Mutex<LastAttempt>,
+    /// Held by the attempt that connects to such a server, and waits for it.
     waiting: tokio::sync::Mutex<()>,
+}
+
+/// How the last attempt to connect ended.
+#[derive(Clone, Default)]
+enum LastAttempt {
+    #[default]
+    Served,
+    /// This server hung up, or refused. It may load its data when it comes back.
+    Refused(Server),
+    Loads(Server, Failure),
 }
 
 impl LoadingNote {
     /// Returns why the service does not serve, if that is why.
     pub(crate) fn trouble(&self) -> Option<Failure> {
-        self.0.heard.lock().as_ref().map(|(_, failure)| failure.clone())
+        match &*self.0.last.lock() {
+            LastAttempt::Loads(_, failure) => Some(failure.clone()),
+            LastAttempt::Served | LastAttempt::Refused(_) => None,
+        }
+    }
+
+    /// Tells whether a server that is connected to now may well load its data.
+    pub(super) fn is_likely(&self) -> bool {
+        !matches!(*self.0.last.lock(), LastAttempt::Served)
     }
 
     /// Notes what a server has said that loads its data.
     pub(super) fn set(&self, server: &Server, failure: Failure) {
-        *self.0.heard.lock() = Some((server.clone(), failure.at(server)));
+        *self.0.last.lock() = LastAttempt::Loads(server.clone(), failure.at(server));
     }
 
-    /// Notes that a server serves, or that this one cannot be used for another reason.
-    pub(super) fn clear<T>(&self, server: &Server, opened: &Result<T, Failure>) {
-        if opened.is_ok() || self.of(server).is_some() {
-            *self.0.heard.lock() = None;
+    /// Notes that a server serves, or that this one cannot be used for another reason than its loading.
+    pub(super) fn conclude<T>(&self, server: &Server, opened: &Result<T, Failure>) {
+        let mut last = self.0.last.lock();
+        match opened {
+            Ok(_) => *last = LastAttempt::Served,
+            Err(_) if matches!(&*last, LastAttempt::Loads(loads, _) if loads != server) => {}
+            // One that is silent is none that hangs up, and no reason for another attempt to wait.
+            Err(failure) if failure.kind == FailureKind::Deadline => *last = LastAttempt::Served,
+            Err(_) => *last = LastAttempt::Refused(server.clone()),
         }
-    }
-
-    /// What was heard of this server.
-    fn of(&self, server: &Server) -> Option<Failure> {
-        let heard = self.0.heard.lock();
-        heard.as_ref().filter(|(loading, _)| loading == server).map(|(_, failure)| failure.clone())
     }
 
     /// Has one attempt wait for a server, until what this returns is dropped; `None` if another one does.
@@ -74,25 +91,32 @@ impl LoadingNote {
         self.0.waiting.try_lock().ok()
     }
 
-    /// Waits while another attempt waits for this server: a session that is opened and the former one that is ended
-    /// need not both ask it.
+    /// Waits while another attempt connects to this server, if it loads or is away: a session that is opened and the
+    /// former one that is ended need not both ask it. `None` if there is no need for turns.
     ///
     /// # Errors
     ///
-    /// What that has heard, if it waits until the deadline.
-    pub(super) async fn until_none_waits(
+    /// What was heard of it, if another one waits until the deadline.
+    pub(super) async fn turn(
         &self,
         server: &Server,
         clock: &dyn Clock,
         deadline: BootInstant,
-    ) -> Result<(), Failure> {
-        let (Some(heard), Err(_)) = (self.of(server), self.0.waiting.try_lock()) else {
-            return Ok(());
-        };
+    ) -> Result<Option<MutexGuard<'_, ()>>, Failure> {
+        if !self.is_about(server) {
+            return Ok(None);
+        }
         tokio::select! {
             biased;
-            _ = self.0.waiting.lock() => Ok(()),
-            () = clock.sleep_until(deadline) => Err(heard),
+            turn = self.0.waiting.lock() => Ok(Some(turn).filter(|_| self.is_about(server))),
+            () = clock.sleep_until(deadline) => Err(self.trouble().unwrap_or_else(|| Failure::late(Effect::None))),
+        }
+    }
+
+    fn is_about(&self, server: &Server) -> bool {
+        match &*self.0.last.lock() {
+            LastAttempt::Served => false,
+            LastAttempt::Refused(noted) | LastAttempt::Loads(noted, _) => noted == server,
         }
     }
 }

@@ -32,6 +32,10 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// the one that asks, and should not do so for a connection that is dead.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
 
+/// The pauses between these questions. Those of thousands of clients take time from the loading, and a server that has
+/// loaded for seconds may be asked again seconds later.
+const QUESTIONS: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
+
 /// A connection whose server was asked more with what asks who it is.
 pub(crate) struct OpenedConnection {
     pub(crate) connection: Connection,
@@ -51,7 +55,7 @@ impl Connection {
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<Self, Failure> {
-        Self::open_with(Batch::new(), server, access, clock, deadline).await.map(|opened| opened.connection)
+        Self::open_with(Batch::new, server, access, clock, deadline).await.map(|opened| opened.connection)
     }
 
     /// Connects, and sends a first batch with what asks who the server is, so that it takes no round trip more.
@@ -59,13 +63,13 @@ impl Connection {
     /// It may take effect although this fails: on a server that is refused for what it is, or when time is up. It is
     /// sent again to a server that was loading its data, and may take effect twice where that ended meanwhile.
     pub(crate) async fn open_with(
-        first: Batch,
+        first: impl FnOnce() -> Batch + Send,
         server: &Server,
         access: &RedisAccess,
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<OpenedConnection, Failure> {
-        access.loading.until_none_waits(server, &**clock, deadline).await?;
+        let _turn = access.loading.turn(server, &**clock, deadline).await?;
         let heard = OnceLock::new();
         let opened = tokio::select! {
             biased;
@@ -73,7 +77,7 @@ impl Connection {
             () = clock.sleep_until(deadline) => Err(heard.get().cloned().unwrap_or_else(|| silent(access))),
         };
         if opened.is_ok() || heard.get().is_none() {
-            access.loading.clear(server, &opened);
+            access.loading.conclude(server, &opened);
         }
         opened.map_err(|failure| failure.at(server))
     }
@@ -87,7 +91,7 @@ fn silent(access: &RedisAccess) -> Failure {
 
 /// Opens the socket, greets, and sends the first batch; what a server says that loads its data is `heard`.
 async fn connect(
-    first: Batch,
+    first: impl FnOnce() -> Batch + Send,
     server: &Server,
     access: &RedisAccess,
     clock: &Arc<dyn Clock>,
@@ -111,7 +115,7 @@ async fn connect(
     });
     let driver = Driver(driving.abort_handle());
     let speaker = Speaker { connection: connection.clone(), meter: meter.clone(), clock: clock.clone() };
-    let (greeting, sent_at, answers) = greet(speaker, first, server, access, heard).await?;
+    let (greeting, sent_at, answers) = greet(speaker, first(), server, access, heard).await?;
     let connection = Connection {
         server: server.clone(),
         greeting,
@@ -140,7 +144,7 @@ async fn socket(server: &Server, access: &RedisAccess) -> Result<Socket, Failure
 
 /// Introduces us and sends the first batch, once the server has its data; returns when that was sent, too.
 ///
-/// The first batch goes along, unless the last server that was heard of loads its data: it has all scripts.
+/// The first batch goes along, unless the server may well load its data: it has all scripts.
 async fn greet(
     speaker: Speaker,
     first: Batch,
@@ -150,7 +154,7 @@ async fn greet(
 ) -> Result<(HelloReply, BootInstant, Result<Vec<Value>, Failure>), Failure> {
     let (runtime, first, sent_at) = (Handle::current(), Arc::new(first), speaker.clock.now());
     let introduced = Asking::begin(speaker.clone().introduce(), runtime.clone());
-    let goes_along = access.loading.trouble().is_none();
+    let goes_along = !access.loading.is_likely();
     let answered = goes_along.then(|| Asking::begin(speaker.clone().ask(first.clone()), runtime));
     // A server that is refused is not waited for until it has answered all.
     let introduced = introduced.await.map_err(|error| speaker.meter.judge(of_broken_greeting(error, access)))?;
@@ -229,7 +233,7 @@ impl Speaker {
 
     /// Asks again and again, until the server has loaded its data; fails as it has said first if it falls silent.
     async fn until_loaded(self, loading: Failure) -> Result<(), Failure> {
-        let (mut backoff, mut asking) = (Backoff::CONNECTING, pipe());
+        let (mut backoff, mut asking) = (QUESTIONS, pipe());
         asking.add_command(question());
         loop {
             backoff.rest(&*self.clock).await;

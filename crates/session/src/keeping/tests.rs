@@ -292,6 +292,69 @@ async fn a_session_that_has_lapsed_while_its_service_was_away_is_ended_there_hal
     assert!(told.changed().await.is_err(), "once");
 }
 
+/// A session whose only connection has ended, and whose server answers nothing; notes how long each round might take.
+struct Late {
+    life: Arc<Life<Silent>>,
+    rounds: Arc<Mutex<Vec<Duration>>>,
+}
+
+impl Late {
+    async fn wait(&self, ends: BootInstant) -> Failure {
+        self.rounds.lock().push(ends.saturating_duration_since(self.life.clock.now()));
+        self.life.clock.sleep_until(ends).await;
+        Failure::late(Effect::None)
+    }
+}
+
+impl Keeping for Late {
+    type Link = Silent;
+    type Taken = Arc<Silent>;
+
+    fn life(&self) -> &Life<Silent> {
+        &self.life
+    }
+
+    fn link(taken: &Arc<Silent>) -> Arc<Silent> {
+        taken.clone()
+    }
+
+    async fn serve(&mut self, _link: Arc<Silent>) -> Failure {
+        Failure::broken(Effect::None)
+    }
+
+    fn patience(&self) -> Duration {
+        HOUR / 16
+    }
+
+    async fn take_over(&self, _server: Server, _number: u64, ends: BootInstant) -> Result<Arc<Silent>, Failure> {
+        Err(self.wait(ends).await)
+    }
+
+    async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
+        Err(Failure::broken(Effect::None))
+    }
+
+    async fn end_at(&self, _server: Server, ends: BootInstant) -> Result<(), Failure> {
+        Err(self.wait(ends).await)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_answers_too_late_for_one_round_is_given_twice_the_time_up_to_half_the_timeout() {
+    let clock = Arc::new(TestClock::new());
+    let life = life(clock.clone(), Handle::current(), HOUR);
+    let (rounds, server) = (Arc::<Mutex<Vec<_>>>::default(), Server::new("h7", 1));
+    let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone());
+    let late = Late { life: life.clone(), rounds: rounds.clone() };
+    drop(tokio::spawn(keep(late, finder, Arc::new(Silent(server)))));
+    life.bond().lost().await;
+    let lasted: Vec<_> = rounds.lock().iter().map(|round| HOUR.div_duration_f64(*round).round()).collect();
+    assert!(lasted.starts_with(&[16.0, 8.0, 4.0, 2.0]), "{lasted:?}");
+    tokio::time::sleep(2 * HOUR).await;
+    let longest = rounds.lock().iter().copied().max();
+    assert_eq!(longest, Some(HOUR / PATIENCE_MAX_DIVISOR), "also for the end of the session that has lapsed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_service_that_refuses_each_connection_is_not_asked_in_a_busy_loop() {
     let refusal = Failure::new(FailureKind::Refused, Effect::None, "the user lacks the right to it");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::{Advice, Backend, ErrorKind, Operation};
 use lockkeeper_faults::redis::{Flush, Server, Setup};
-use lockkeeper_session::{Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use parking_lot::Mutex;
 use redis::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::RedisBackend;
 use crate::connection::tests::{NOTHING, clock, config, server_at, soon, words};
-use crate::connection::{Batch, Connection, LoadedScript, OpenedConnection};
+use crate::connection::{Batch, Connection, LoadedScript, LoadingNote, OpenedConnection};
 use crate::url::Config;
 
 /// Without end, for a test.
@@ -126,7 +126,7 @@ async fn open(config: &Config, address: SocketAddr, within: Duration) -> Result<
     let first = Batch::new().load(&script).script(&script, &["key"], &NOTHING);
     let (server, clock) = (server_at(address), clock());
     let ends = clock.now().saturating_add(within);
-    let opening = Connection::open_with(first, &server, &config.access, &clock, ends);
+    let opening = Connection::open_with(|| first, &server, &config.access, &clock, ends);
     soon("the end of the attempt", opening).await
 }
 
@@ -304,4 +304,24 @@ async fn a_real_server_that_loads_for_seconds_is_asked_over_one_connection_of_ea
     assert_eq!(calls(&server, "hello").await.0, 2 * CLIENTS, "each has one connection");
     let (_, refused) = calls(&server, "evalsha").await;
     assert!(refused <= CLIENTS, "{refused} first batches were refused");
+}
+
+#[tokio::test]
+async fn attempts_at_a_server_that_hung_up_take_turns_and_those_at_a_silent_or_another_one_need_not() {
+    let (note, clock) = (LoadingNote::default(), clock());
+    let [ours, other] = [1, 2].map(|port| server_at(SocketAddr::from(([127, 0, 0, 1], port))));
+    let turn = async |server| {
+        let ends = clock.now().saturating_add(Duration::from_millis(20));
+        note.turn(server, &*clock, ends).await
+    };
+    assert!(turn(&ours).await.is_ok_and(|turn| turn.is_none()), "nothing is known of it");
+    note.conclude::<()>(&ours, &Err(Failure::broken(Effect::None)));
+    assert!(note.is_likely());
+    let first = turn(&ours).await.ok().flatten().expect("a turn");
+    assert_eq!(turn(&ours).await.expect_err("another one connects").kind, FailureKind::Deadline);
+    assert!(turn(&other).await.is_ok_and(|turn| turn.is_none()));
+    drop(first);
+    assert!(turn(&ours).await.is_ok_and(|turn| turn.is_some()));
+    note.conclude::<()>(&ours, &Err(Failure::late(Effect::None)));
+    assert!(!note.is_likely() && turn(&ours).await.is_ok_and(|turn| turn.is_none()));
 }

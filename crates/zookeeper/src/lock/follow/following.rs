@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    Advice, Error, ErrorKind, EventSender, FollowEvent, Follower, LockSnapshot, LossReason, Operation, Scope,
-    randomness,
+    Advice, Backoff, Error, ErrorKind, EventSender, FollowEvent, Follower, LockSnapshot, LossReason, Operation, Scope,
 };
-use lockkeeper_session::{Random, or_never, pause_after};
+use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::message::ErrorCode;
 
 use crate::client::{Client, ClientOpener};
@@ -32,15 +31,14 @@ const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Follows in a task of the runtime that this is called in.
 pub(in crate::lock) fn follow(access: ClientOpener, scope: Scope) -> Follower {
     Follower::run(|telling| {
-        let teller = FollowSender { telling, is_lost: false, failures: 0 };
-        Following { access, teller, random: Random::new(randomness::spread()) }.run(scope)
+        let teller = FollowSender { telling, is_lost: false, backoff: Backoff::CONNECTING };
+        Following { access, teller }.run(scope)
     })
 }
 
 struct Following {
     access: ClientOpener,
     teller: FollowSender,
-    random: Random,
 }
 
 impl Following {
@@ -64,9 +62,7 @@ impl Following {
     async fn goes_on(&mut self, error: Error) -> bool {
         let is_heard = self.teller.tell_lost(error).await;
         if is_heard {
-            let pause = pause_after(self.teller.failures, &mut self.random);
-            self.teller.failures = self.teller.failures.saturating_add(1);
-            self.access.clock.sleep_until(self.access.clock.now().saturating_add(pause)).await;
+            self.teller.backoff.rest(&*self.access.clock).await;
         }
         is_heard
     }
@@ -111,8 +107,8 @@ struct FollowSender {
     telling: EventSender,
     /// Whether a loss was the last event.
     is_lost: bool,
-    /// How often all was tried in vain since it last succeeded.
-    failures: u32,
+    /// The pauses between attempts since all was told last.
+    backoff: Backoff,
 }
 
 impl FollowSender {
@@ -127,7 +123,7 @@ impl FollowSender {
     }
 
     async fn tell_all(&mut self, locks: Vec<LockSnapshot>) -> Result<(), FollowEnd> {
-        (self.is_lost, self.failures) = (false, 0);
+        (self.is_lost, self.backoff) = (false, Backoff::CONNECTING);
         self.tell(FollowEvent::All(locks)).await
     }
 
