@@ -5,13 +5,14 @@
 //! process that believes in a hold which its service has ended.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::clock::BootInstant;
 use lockkeeper::{ContenderInfo, Mode, QueueName};
 
 /// A contender as a look shows it, and whether it holds.
-pub(crate) type Shown<'a> = (&'a ContenderInfo, bool);
+pub(crate) type Shown<'a> = (&'a Arc<ContenderInfo>, bool);
 
 /// For how long a breach is shown after it was seen.
 const SHOWN_FOR: Duration = Duration::from_secs(60 * 60);
@@ -55,7 +56,7 @@ impl SeenBreach {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Breaches {
     /// The holder with the greatest token, by its lock.
-    greatest: BTreeMap<QueueName, ContenderInfo>,
+    greatest: BTreeMap<QueueName, Arc<ContenderInfo>>,
     /// The last breach of each lock.
     seen: BTreeMap<QueueName, (BootInstant, SeenBreach)>,
     /// Whether this service notes grants. Then one that is first in a listing need not be a holder: a listing of files
@@ -85,23 +86,26 @@ impl Breaches {
         let (earlier, _) = before.iter().find(|shown| held(shown))?;
         let waits_now = seen.iter().any(|(info, holds)| info.id == earlier.id && !holds);
         let (first, _) = seen.first().filter(|_| waits_now)?;
-        Some(SeenBreach::new(Breach::Overtaken, (*earlier).clone(), (*first).clone()))
+        Some(SeenBreach::new(Breach::Overtaken, (***earlier).clone(), (***first).clone()))
     }
 
     /// Finds a holder whose token is not greater than all before, and remembers the greatest.
     fn fallen(&mut self, lock: &QueueName, seen: &[Shown<'_>]) -> Option<SeenBreach> {
         let (holder, _) = seen.iter().find(|(info, holds)| *holds && is_alone(info.mode) && self.is_certain(info))?;
         let token = holder.token?;
-        let greatest = self.greatest.get(lock);
-        if greatest.is_some_and(|greatest| greatest.id == holder.id) {
+        let Some(greatest) = self.greatest.get_mut(lock) else {
+            if self.greatest.len() == LOCKS_MAX {
+                self.greatest.clear();
+            }
+            self.greatest.insert(lock.clone(), Arc::clone(holder));
+            return None;
+        };
+        if greatest.id == holder.id {
             return None;
         }
-        let earlier = greatest.filter(|greatest| greatest.token >= Some(token)).cloned();
-        if self.greatest.len() == LOCKS_MAX && greatest.is_none() {
-            self.greatest.clear();
-        }
-        self.greatest.insert(lock.clone(), (*holder).clone());
-        Some(SeenBreach::new(Breach::TokenFell, earlier?, (*holder).clone()))
+        let earlier = std::mem::replace(greatest, Arc::clone(holder));
+        let has_fallen = earlier.token >= Some(token);
+        has_fallen.then(|| SeenBreach::new(Breach::TokenFell, (*earlier).clone(), (***holder).clone()))
     }
 
     fn is_certain(&self, holder: &ContenderInfo) -> bool {

@@ -319,8 +319,9 @@ impl Collector {
 
     /// Asks how many permits the semaphores have that contenders wait for.
     async fn count_permits(&self) {
-        let mut changes = self.changes.subscribe();
-        let mut asked = JoinSet::new();
+        let (mut changes, mut asked) = (self.changes.subscribe(), JoinSet::new());
+        let in_time = || self.clock.sleep_until(self.clock.now().saturating_add(PERMITS_KNOWN));
+        let mut again = in_time();
         loop {
             changes.mark_unchanged();
             for lock in self.unknown_gates(ASKED_AT_ONCE_MAX.saturating_sub(asked.len())) {
@@ -340,7 +341,7 @@ impl Collector {
                 // The sender is of this collector.
                 _ = changes.changed() => {}
                 // Some may not have been answered, and nothing may change for long.
-                () = self.clock.sleep_until(self.clock.now().saturating_add(PERMITS_KNOWN)) => {}
+                () = &mut again => again = in_time(),
             }
         }
     }

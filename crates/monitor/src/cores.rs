@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockkeeper::ContenderInfo;
 use lockkeeper::backend::{ProcessId, Ticket, TicketHead};
 
+use crate::breaches::Shown;
 use crate::flows::Flows;
 use crate::graph::{Graph, WaitNode};
 use crate::reduction::reduce;
@@ -122,8 +123,8 @@ pub(crate) struct Ties {
 impl Ties {
     /// Takes in how the contenders of a queue have changed, each with whether it holds. Most often the first has left,
     /// or one has joined, and the others stand as before.
-    pub(crate) fn change(&mut self, before: &[(&ContenderInfo, bool)], now: &[(&ContenderInfo, bool)]) {
-        let is_first = |one: &(&ContenderInfo, bool)| now.first().is_some_and(|(first, _)| first.id == one.0.id);
+    pub(crate) fn change(&mut self, before: &[Shown<'_>], now: &[Shown<'_>]) {
+        let is_first = |one: &Shown<'_>| now.first().is_some_and(|(first, _)| first.id == one.0.id);
         let (left, stayed) = before.split_at(before.iter().position(is_first).unwrap_or(before.len()));
         let mut stayed = stayed.iter();
         for one in now {
@@ -165,6 +166,11 @@ impl Ties {
         self.counts.is_empty() && self.nests == 0
     }
 
+    /// Tells whether a contender is nested in another.
+    pub(crate) const fn has_nested(&self) -> bool {
+        self.nests > 0
+    }
+
     /// Tells whether a circle of waits may lead over a contender from one lock to another: it has something in common
     /// with another one, and one of those who have it waits, or it [is nested](Self::is_nested).
     pub(crate) fn may_block(&self, info: &ContenderInfo) -> bool {
@@ -175,7 +181,7 @@ impl Ties {
     /// Tells whether a contender is nested in another one, or another one in it. Such a one may join a hold with a wait
     /// though nothing waits for it: what is nested in it waits.
     pub(crate) fn is_nested(&self, info: &ContenderInfo) -> bool {
-        self.nests > 0
+        self.has_nested()
             && ties_of(info).filter(Tie::is_run).any(|tie| self.counts.get(&tie).is_some_and(|count| count.all > 1))
     }
 }

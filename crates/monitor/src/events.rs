@@ -1,5 +1,6 @@
 //! Events of locks: what has happened to a contender, as two states of its lock tell it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::{ContenderInfo, QueueName};
@@ -17,7 +18,7 @@ pub struct SeenEvent {
     /// What has happened.
     pub kind: LockEventKind,
     /// The contender that it has happened to.
-    pub contender: ContenderInfo,
+    pub contender: Arc<ContenderInfo>,
 }
 
 /// What has happened to a contender.

@@ -65,6 +65,7 @@ mod losses;
 mod model;
 mod moment;
 mod picture;
+mod positions;
 mod reduction;
 mod snapshot;
 #[cfg(test)]

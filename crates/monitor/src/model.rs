@@ -4,6 +4,7 @@
 //! Pure: what was seen and when comes in, and nothing is asked. Who asks is `collect`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::backend::decide;
@@ -18,6 +19,7 @@ use crate::gate::AtGate;
 use crate::history::{Departed, History, PastEnd};
 use crate::losses::{Losses, losses_of};
 pub(crate) use crate::moment::TimePoint;
+use crate::positions::{Positions, key};
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// How many events are kept: some minutes of a busy service, and a few megabytes.
@@ -35,6 +37,8 @@ enum VanishedTurn {
 #[derive(Clone, Debug, Default)]
 pub struct LockModel {
     locks: BTreeMap<QueueName, KnownLock>,
+    /// The locks with contenders that do not hold.
+    contended: BTreeSet<QueueName>,
     /// The semaphores whose permits contenders wait for: of these it matters how many there are.
     awaited_gates: BTreeSet<QueueName>,
     events: VecDeque<SeenEvent>,
@@ -72,7 +76,7 @@ pub struct KnownLock {
 #[non_exhaustive]
 pub struct KnownContender {
     /// What the service shows of it.
-    pub info: ContenderInfo,
+    pub info: Arc<ContenderInfo>,
     /// When it was seen first.
     pub seen: TimePoint,
     /// What is known of its hold; `None` while it waits.
@@ -112,7 +116,7 @@ impl KnownContender {
         self.since_grant(now).or_else(|| not_before.or_else(joined).map(|most| most.max(least)))
     }
 
-    const fn waits(&self) -> bool {
+    fn waits(&self) -> bool {
         self.hold.is_none() && self.info.frozen.is_none()
     }
 
@@ -164,7 +168,7 @@ impl KnownLock {
 
     /// Returns what the service shows of each.
     pub fn infos(&self) -> Vec<ContenderInfo> {
-        self.contenders.iter().map(|contender| contender.info.clone()).collect()
+        self.contenders.iter().map(|contender| (*contender.info).clone()).collect()
     }
 
     /// Tells whether it is kept from all: by the first contender, since others may wait to freeze it.
@@ -180,7 +184,8 @@ impl KnownLock {
 impl LockModel {
     /// Takes in that these contenders of a lock have not left by themselves; its next state is without them.
     pub fn lose(&mut self, lock: &QueueName, lost: &[ContenderId]) {
-        let known = self.locks.get_mut(lock).filter(|_| !lost.is_empty());
+        // Most often there are none.
+        let known = if lost.is_empty() { None } else { self.locks.get_mut(lock) };
         for one in known.into_iter().flat_map(|known| &mut known.contenders) {
             one.is_lost = lost.contains(&one.info.id);
         }
@@ -189,6 +194,11 @@ impl LockModel {
     /// Takes in which sessions give no sign of life now.
     pub fn set_silent(&mut self, silent: Vec<SilentSession>) {
         self.silent = silent.into_iter().map(|silence| (silence.session.clone(), silence)).collect();
+    }
+
+    /// Tells whether any session gives no sign of life.
+    pub(crate) fn has_silent(&self) -> bool {
+        !self.silent.is_empty()
     }
 
     /// Returns for how long a contender's session is silent, if it is.
@@ -204,9 +214,9 @@ impl LockModel {
     /// Returns the locks of which a promise was broken in the last hour, or is, with the last breach of each.
     pub fn breaches(&self, now: BootInstant) -> impl Iterator<Item = (&QueueName, SeenBreach)> {
         let overlap = |lock: &KnownLock| {
-            breaches::overlap(&lock.holders().next()?.info, lock.waiters().map(|waiter| &waiter.info))
+            breaches::overlap(&lock.holders().next()?.info, lock.waiters().map(|waiter| &*waiter.info))
         };
-        let overlaps = self.locks.iter().filter_map(move |(name, lock)| Some((name, overlap(lock)?)));
+        let overlaps = self.contended_locks().filter_map(move |(name, lock)| Some((name, overlap(lock)?)));
         self.breaches.recent(now).map(|(name, seen)| (name, seen.clone())).chain(overlaps)
     }
 
@@ -217,21 +227,23 @@ impl LockModel {
         let old = self.locks.remove(lock);
         let (permits, mut quiet) = old.as_ref().map_or((None, 0), |old| (old.permits, old.quiet));
         let holds = decide::holders(&seen);
+        let seen: Vec<_> = seen.into_iter().map(Arc::new).collect();
         let before = old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.hold.is_some()));
         let (before, shown): (Vec<_>, Vec<_>) = (before.collect(), seen.iter().zip(holds.iter().copied()).collect());
         self.breaches.see(lock, &before, &shown, now.boot);
         self.ties.change(&before, &shown);
-        let gate = AtGate::of(old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.seen.boot)));
-        let mut gone: Vec<_> = old.into_iter().flat_map(|old| old.contenders).map(Some).collect();
-        let positions: BTreeMap<_, _> = gone.iter().flatten().map(|one| key(&one.info)).zip(0..).collect();
+        let gate = AtGate::of(old.iter().flat_map(|old| &old.contenders).map(|one| (&*one.info, one.seen.boot)));
+        let old = old.map(|old| old.contenders).unwrap_or_default();
+        let positions = Positions::of(old.iter().map(|one| &*one.info));
+        let mut gone: Vec<_> = old.into_iter().map(Some).collect();
         // The place of the first one that has not gone.
         let mut first_left = usize::MAX;
         let mut contenders = Vec::with_capacity(seen.len());
         let mut happened = Vec::new();
         let (mut is_stirred, mut is_changed) = (false, false);
         for (info, holds) in seen.into_iter().zip(holds) {
-            let position = positions.get(&key(&info)).copied();
-            let old = position.and_then(|position: usize| gone[position].take());
+            let position = positions.find(gone.iter().map(|one| one.as_ref().map(|one| &*one.info)), &info);
+            let old = position.and_then(|position| gone[position].take());
             first_left = first_left.min(position.unwrap_or(usize::MAX));
             let is_new = old.as_ref().is_none_or(|old| old.info != info || old.hold.is_some() != holds);
             is_stirred |= is_new && self.ties.may_block(&info);
@@ -240,7 +252,7 @@ impl LockModel {
                 self.history.granted(lock, &info, now.boot, now);
             }
             happened.extend(
-                events(old.as_ref().map(|old| (&old.info, old.hold.is_some())), &info, holds)
+                events(old.as_ref().map(|old| (&*old.info, old.hold.is_some())), &info, holds)
                     .map(|kind| (kind, info.clone())),
             );
             let asked = old.as_ref().map_or_else(|| gate.asked(&info), |old| old.asked);
@@ -249,7 +261,7 @@ impl LockModel {
         is_stirred |= gone.iter().flatten().any(|one| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
         let lost = gone.iter().flatten().filter(|one| one.is_lost && one.hold.is_some());
-        (0..losses_of(lost.map(|one| &one.info))).for_each(|_| self.losses.note(lock, now.boot));
+        (0..losses_of(lost.map(|one| &*one.info))).for_each(|_| self.losses.note(lock, now.boot));
         if let Some(known) = known {
             for (position, one) in gone.iter().enumerate() {
                 let Some(one) = one else { continue };
@@ -274,11 +286,9 @@ impl LockModel {
                 self.history.find_frozen(lock, &contender, now);
             }
         }
-        if contenders.iter().any(|one| one.waits() && one.info.mode == Mode::Acquire) {
-            self.awaited_gates.insert(lock.clone());
-        } else {
-            self.awaited_gates.remove(lock);
-        }
+        let has_gate = contenders.iter().any(|one| one.waits() && one.info.mode == Mode::Acquire);
+        set_member(&mut self.awaited_gates, lock, has_gate);
+        set_member(&mut self.contended, lock, contenders.iter().any(|one| one.hold.is_none()));
         if !contenders.is_empty() {
             self.locks.insert(lock.clone(), KnownLock { contenders, permits, quiet });
         }
@@ -298,7 +308,7 @@ impl LockModel {
         self.history.miss(lock, more, now);
         let there: BTreeSet<_> = next.iter().map(key).collect();
         let old = self.locks.get(lock).into_iter().flat_map(|known| &known.contenders);
-        let stayed: Vec<_> = old.map(|one| &one.info).filter(|info| there.contains(&key(info))).cloned().collect();
+        let stayed: Vec<_> = old.map(|one| &*one.info).filter(|info| there.contains(&key(info))).cloned().collect();
         for info in told {
             // It may have gone before one came that the last state shows.
             let is_ahead = |one: &&ContenderInfo| one.token.zip(info.token).is_none_or(|(its, ours)| its <= ours);
@@ -313,7 +323,7 @@ impl LockModel {
         }
     }
 
-    fn note(&mut self, lock: &QueueName, kind: LockEventKind, contender: ContenderInfo, now: TimePoint) {
+    fn note(&mut self, lock: &QueueName, kind: LockEventKind, contender: Arc<ContenderInfo>, now: TimePoint) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
@@ -368,6 +378,11 @@ impl LockModel {
         &self.locks
     }
 
+    /// Returns the locks with contenders that do not hold, by name: most often few of all.
+    pub(crate) fn contended_locks(&self) -> impl Iterator<Item = (&QueueName, &KnownLock)> {
+        self.contended.iter().filter_map(|name| self.locks.get_key_value(name))
+    }
+
     /// Returns the semaphores whose permits contenders wait for.
     pub(crate) const fn awaited_gates(&self) -> &BTreeSet<QueueName> {
         &self.awaited_gates
@@ -388,7 +403,7 @@ impl LockModel {
     /// Returns the locks that contenders wait for, and those whose holders are nested or have others nested in them, as
     /// if they had been seen from `began` to `ended`: no other lock has a part in a deadlock.
     pub fn contended(&self, began: BootInstant, ended: TimePoint) -> ServiceSnapshot {
-        self.seen(began, ended, |lock| lock.is_contended() || self.has_nested(lock))
+        self.seen(began, ended, |_| true)
     }
 
     fn has_nested(&self, lock: &KnownLock) -> bool {
@@ -399,13 +414,18 @@ impl LockModel {
     /// others may wait behind it elsewhere.
     pub(crate) fn entangled(&self, began: BootInstant, ended: TimePoint) -> ServiceSnapshot {
         let may_block = |one: &KnownContender| self.ties.may_block(&one.info);
-        let is_entangled = |lock: &KnownLock| lock.is_contended() && lock.contenders.iter().any(may_block);
-        self.seen(began, ended, |lock| is_entangled(lock) || self.has_nested(lock))
+        self.seen(began, ended, |lock| lock.contenders.iter().any(may_block))
     }
 
+    /// Copies those of the contended locks that are chosen, and the locks with nested holders.
     fn seen(&self, began: BootInstant, ended: TimePoint, is_chosen: impl Fn(&KnownLock) -> bool) -> ServiceSnapshot {
         let seen = |(name, lock): (&QueueName, &KnownLock)| ObservedLock::new(name.clone(), lock.infos(), lock.permits);
-        let locks = self.locks.iter().filter(|(_, lock)| is_chosen(lock)).map(seen).collect();
+        let locks = if self.ties.has_nested() {
+            let is_copied = |lock: &KnownLock| self.has_nested(lock) || (lock.is_contended() && is_chosen(lock));
+            self.locks.iter().filter(|(_, lock)| is_copied(lock)).map(seen).collect()
+        } else {
+            self.contended_locks().filter(|(_, lock)| is_chosen(lock)).map(seen).collect()
+        };
         ServiceSnapshot::new(locks, began, ended.boot, ended.unix)
     }
 
@@ -421,17 +441,17 @@ impl LockModel {
     }
 }
 
-/// An identity is of one queue, and a semaphore has two: the mode tells them apart.
-fn key(info: &ContenderInfo) -> ContenderId {
-    match info.mode {
-        Mode::Permit => ContenderId::new(format!("permit {}", info.id)),
-        _ => info.id.clone(),
+fn set_member(set: &mut BTreeSet<QueueName>, lock: &QueueName, is_member: bool) {
+    if !is_member {
+        set.remove(lock);
+    } else if !set.contains(lock) {
+        set.insert(lock.clone());
     }
 }
 
 fn known(
     old: Option<KnownContender>,
-    info: ContenderInfo,
+    info: Arc<ContenderInfo>,
     holds: bool,
     not_before: Option<BootInstant>,
     now: TimePoint,

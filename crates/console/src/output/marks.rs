@@ -180,7 +180,7 @@ pub(crate) fn all_waits(state: &MonitorState, now: TimePoint) -> (usize, Option<
 }
 
 pub(crate) fn kind_of(lock: &KnownLock) -> Option<&'static str> {
-    kind(lock.contenders.iter().map(|one| &one.info))
+    kind(lock.contenders.iter().map(|one| &*one.info))
 }
 
 /// As what a lock is used, and how many permits it has, if that is known; with this word for a read/write lock.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper::QueueName;
 use lockkeeper::clock::BootInstant;
 
-use super::findings::{About, AlertFinding, Symptom, of_locks, of_service};
+use super::findings::{About, AlertFinding, HeldSince, Symptom, of_locks, of_service};
 use super::findings::{Rule, Thresholds};
 use crate::collect::{MonitorState, ServiceFreshness};
 use crate::model::TimePoint;
@@ -98,8 +98,9 @@ impl Alerts {
         let of_service = of_service(state).map(|symptom| (About::Unreachable, symptom));
         self.go_on(of_service.into_iter().collect(), |about| *about == About::Unreachable, now, &mut news);
         if matches!(state.freshness, ServiceFreshness::Fresh(_)) {
-            let firing_since = |about: &About| self.firing_since(about);
-            let found = of_locks(state, now, thresholds, firing_since);
+            let held_since = |about: &About| self.firing_since(about);
+            let is_any_told = self.firing_about().any(|about| about.rule() == Rule::Held);
+            let found = of_locks(state, now, thresholds, is_any_told.then_some(&held_since as HeldSince<'_>));
             self.go_on(found, |about| *about != About::Unreachable, now, &mut news);
         } else {
             self.hold_on();

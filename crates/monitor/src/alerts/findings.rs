@@ -134,13 +134,16 @@ pub(super) fn of_service(state: &MonitorState) -> Option<Symptom> {
     Some(Symptom::Wrong(AlertFinding::Unreachable(trouble)))
 }
 
-/// Finds what is wrong with the locks, while what is known of them is true. `firing_since` tells of the alerts that go
-/// on.
+/// Tells since when an alert of a long hold goes on.
+pub(super) type HeldSince<'a> = &'a dyn Fn(&About) -> Option<Duration>;
+
+/// Finds what is wrong with the locks, while what is known of them is true. `held_since` tells of the alerts of long
+/// holds that go on, if there are any.
 pub(super) fn of_locks(
     state: &MonitorState,
     now: TimePoint,
     thresholds: impl Fn(&QueueName) -> Thresholds,
-    firing_since: impl Fn(&About) -> Option<Duration>,
+    held_since: Option<HeldSince<'_>>,
 ) -> BTreeMap<About, Symptom> {
     let mut found = BTreeMap::new();
     for judged in &state.deadlocks {
@@ -158,7 +161,11 @@ pub(super) fn of_locks(
     };
     found.extend(state.model.breaches(now.boot).map(broken));
     found.extend(frequent_losses(state, now, &thresholds));
-    for (name, lock) in state.model.locks() {
+    // Of a lock that no contender waits for, only an alert that goes on may have to be told, or a silent holder.
+    let is_calm = held_since.is_none() && !state.model.has_silent();
+    let all = (!is_calm).then(|| state.model.locks().iter()).into_iter().flatten();
+    let contended = is_calm.then(|| state.model.contended_locks()).into_iter().flatten();
+    for (name, lock) in all.chain(contended) {
         found.extend(silent_holders(state, name, lock, now));
         let thresholds = thresholds(name);
         let waiters = lock.waiters().count();
@@ -167,9 +174,9 @@ pub(super) fn of_locks(
         if is_election {
             continue;
         }
-        found.extend(long_holds(name, lock, waiters, thresholds.held, now, &firing_since));
+        found.extend(long_holds(name, lock, waiters, thresholds.held, now, held_since));
         let finding = || {
-            let holder = lock.holders().next().map(|holder| Box::new(holder.info.clone()));
+            let holder = lock.holders().next().map(|holder| Box::new((*holder.info).clone()));
             AlertFinding::Waiters { waiters, holder }
         };
         let symptom = match u32::try_from(waiters).unwrap_or(u32::MAX) {
@@ -206,7 +213,7 @@ fn silent_holders<'a>(
     lock.holders().filter_map(move |holder| {
         let silence = state.model.silence(&holder.info)?;
         let (silent, timeout) = (now.boot.saturating_duration_since(silence.since), silence.timeout);
-        let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(silent));
+        let (holder_info, since_unix) = (Box::new((*holder.info).clone()), now.unix.saturating_sub(silent));
         let finding = AlertFinding::Jeopardy { holder: holder_info, silent, since_unix, timeout };
         Some((About::Jeopardy(name.clone(), holder.info.id.clone()), Symptom::Wrong(finding)))
     })
@@ -220,20 +227,23 @@ fn long_holds<'a>(
     waiters: usize,
     most: Duration,
     now: TimePoint,
-    firing_since: &'a impl Fn(&About) -> Option<Duration>,
+    held_since: Option<HeldSince<'a>>,
 ) -> impl Iterator<Item = (About, Symptom)> + 'a {
     lock.holders().filter_map(move |holder| {
-        let about = About::Held(name.clone(), holder.info.id.clone());
         let seen = holder.held_at_least(now)?;
-        let told = firing_since(&about).map(|since| now.unix.saturating_sub(since));
+        let is_wrong = seen > most && waiters > 0;
         // Of most holders there is nothing to tell, and each second all are judged.
-        if seen <= most && told.is_none() {
+        if !is_wrong && held_since.is_none() {
+            return None;
+        }
+        let about = About::Held(name.clone(), holder.info.id.clone());
+        let told = held_since.and_then(|since| since(&about)).map(|since| now.unix.saturating_sub(since));
+        if !is_wrong && told.is_none() {
             return None;
         }
         let at_least = seen.max(told.unwrap_or_default());
-        let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(at_least));
+        let (holder_info, since_unix) = (Box::new((*holder.info).clone()), now.unix.saturating_sub(at_least));
         let finding = AlertFinding::Held { holder: holder_info, at_least, since_unix, waiters };
-        let is_wrong = seen > most && waiters > 0;
         Some((about, if is_wrong { Symptom::Wrong(finding) } else { Symptom::Middling(finding) }))
     })
 }

@@ -59,7 +59,7 @@ async fn describe_all(
         let found = ContenderReading::of(&contender, answer)?;
         Some((contender, found))
     });
-    Ok(show(found))
+    Ok(show(found.collect()))
 }
 
 /// What the service said to a read: there may be no such node, or this user may not read it.

@@ -79,7 +79,8 @@ impl ContenderReading {
     }
 }
 
-pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, ContenderReading)>) -> Vec<ContenderInfo> {
+/// Their number is known, so that the list is as long as it has to be: descriptions are large, and followers make many.
+pub(super) fn show(contenders: Vec<(Contender, ContenderReading)>) -> Vec<ContenderInfo> {
     let mut writer = None;
     let shown = contenders.into_iter().map(|(contender, found)| match found {
         ContenderReading::Read(info) => {

@@ -29,7 +29,7 @@ impl OperatorDesk {
         let id = contender?;
         self.view.collector.read(|state| {
             let known = state.model.locks().get(lock)?;
-            known.contenders.iter().find(|one| one.info.id.as_str() == id).map(|one| one.info.clone())
+            known.contenders.iter().find(|one| one.info.id.as_str() == id).map(|one| (*one.info).clone())
         })
     }
 

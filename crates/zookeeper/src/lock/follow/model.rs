@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Contender, ContenderInfo, LockSnapshot, Mode, PassedBetween, QueueName};
 
-use crate::layout::{KAZOO_WAITERS, Layout};
+use crate::layout::{KAZOO_WAITERS, Layout, bare_ticket};
 use crate::lock::follow::path_scheme::{ContenderNode, LockSite, PathScheme};
 use crate::lock::queue_data::QueueData;
 use crate::lock::shown::{ChildGroup, ContenderReading, show};
-use crate::queue::bare_permits;
 
 /// The content of a site's node, where its name does not say all.
 #[derive(Debug)]
@@ -175,15 +174,10 @@ impl NodeModel {
     /// a separate lock too where locks are laid out as Curator's.
     fn note_gate(&mut self, gate: &QueueName) {
         let semaphore = gate.as_str().strip_suffix(KAZOO_WAITERS).and_then(|name| QueueName::new(name).ok());
-        if let Some(semaphore) = semaphore.filter(|semaphore| self.has_kazoos_permits(semaphore)) {
+        if let Some(semaphore) = semaphore.filter(|semaphore| self.locks.get(semaphore).is_some_and(has_kazoos_permits))
+        {
             self.changed.insert(semaphore);
         }
-    }
-
-    /// Tells whether permits of kazoo's semaphore stand in the line of a lock.
-    fn has_kazoos_permits(&self, lock: &QueueName) -> bool {
-        let line = self.locks.get(lock).and_then(|groups| groups.get(&ChildGroup::Line));
-        line.is_some_and(|line| !bare_permits(&line.keys().collect::<Vec<_>>()).is_empty())
     }
 
     /// Whether this user might not read some node since all was read. Servers do not tell of each of those.
@@ -217,11 +211,15 @@ impl NodeModel {
     }
 
     fn now(&self, lock: &QueueName) -> LockSnapshot {
+        let groups = self.locks.get(lock);
         // What stands beside a lock waits for its permits only where there are some, or all locks are kazoo's.
-        let is_kazoos = self.scheme.layout() == Layout::Kazoo || self.has_kazoos_permits(lock);
-        let groups =
-            self.locks.get(lock).into_iter().flatten().filter(|&(&group, _)| group != ChildGroup::Beside || is_kazoos);
-        let mut contenders: Vec<_> = groups.flat_map(|(&group, nodes)| self.contenders(group, nodes)).collect();
+        let is_kazoos = self.scheme.layout() == Layout::Kazoo || groups.is_some_and(has_kazoos_permits);
+        let mut contenders = Vec::new();
+        for (&group, nodes) in groups.into_iter().flatten() {
+            if group != ChildGroup::Beside || is_kazoos {
+                contenders.append(&mut self.contenders(group, nodes));
+            }
+        }
         if is_kazoos && self.scheme.layout() == Layout::Curator {
             contenders.extend(self.at_kazoos_gate(lock));
         }
@@ -234,7 +232,7 @@ impl NodeModel {
         let gate = QueueName::new(&format!("{}{KAZOO_WAITERS}", semaphore.as_str()));
         let groups = gate.ok().and_then(|gate| self.locks.get(&gate));
         let mut waiters = groups.and_then(|groups| groups.get(&ChildGroup::Line)).map_or_else(Vec::new, |line| {
-            let line = line.iter().filter(|(name, _)| bare_permits(&[name]).is_empty());
+            let line = line.iter().filter(|(name, _)| bare_ticket(name).is_none());
             self.contenders(ChildGroup::Beside, &line.map(|(name, found)| (name.clone(), found.clone())).collect())
         });
         for waiter in &mut waiters {
@@ -244,13 +242,23 @@ impl NodeModel {
     }
 
     fn contenders(&self, group: ChildGroup, nodes: &BTreeMap<String, ContenderReading>) -> Vec<ContenderInfo> {
+        // Most often there is one, which needs no order.
+        if let (1, Some(ContenderReading::Read(alone))) = (nodes.len(), nodes.values().next()) {
+            return vec![(**alone).clone()];
+        }
         let names: Vec<_> = nodes.keys().collect();
         let contenders = group.contenders(&names, self.scheme.layout()).into_iter();
-        show(contenders.filter_map(|contender| {
+        let found = contenders.filter_map(|contender| {
             let found = nodes.get(contender.id.as_str())?.clone();
             Some((contender, found))
-        }))
+        });
+        show(found.collect())
     }
+}
+
+/// Tells whether permits of kazoo's semaphore stand in the line of a lock.
+fn has_kazoos_permits(groups: &ChildGroups) -> bool {
+    groups.get(&ChildGroup::Line).is_some_and(|line| line.keys().any(|name| bare_ticket(name).is_some()))
 }
 
 #[cfg(test)]
