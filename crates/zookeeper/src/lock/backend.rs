@@ -169,8 +169,7 @@ impl fmt::Debug for ZooKeeperBackend {
     }
 }
 
-/// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look
-/// and closed once there is such a session.
+/// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
 struct Onlooker {
     access: ClientOpener,
     opener: Opener<Client>,
@@ -201,7 +200,6 @@ impl Onlooker {
     async fn link(&self) -> Result<Arc<SessionLink>> {
         let lent = self.lent.lock().upgrade();
         if let Some(link) = lent.filter(|link| !link.is_over() && link.bond.liveness().is_held()) {
-            drop(self.opener.take());
             return Ok(link);
         }
         Ok(self.opener.get(|| self.open()).await?.link().clone())
