@@ -66,23 +66,30 @@ impl Wait {
     }
 }
 
-/// By how much pauses grow that are doubled no more: a hundredth of half a second.
-const LENGTHENED_BY: Duration = Duration::from_millis(5);
+/// By how much a pause is longer than the one before, once it grows again.
+const LENGTHENED_BY: Duration = Duration::from_millis(10);
 
 /// The pauses of one row of attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     next: Duration,
-    /// Up to this each pause is twice the one before, and then a little longer.
+    /// Up to this each pause is twice the one before.
     doubled_max: Duration,
+    /// How many more pauses are as long as that, before they grow slowly.
+    steady: u16,
     max: Duration,
 }
 
 impl Backoff {
     /// Between attempts to reach a service that a session or a look needs: a server that comes back is found within
-    /// half a second, after a minute within one, and after minutes within two. Then thousands may wait for it.
-    pub const CONNECTING: Self =
-        Self { next: Duration::from_millis(20), doubled_max: Duration::from_millis(500), max: Duration::from_secs(2) };
+    /// half a second, and after minutes within two, since thousands may wait for it then. The pauses grow after 75 s at
+    /// the earliest, by their jitter.
+    pub const CONNECTING: Self = Self {
+        next: Duration::from_millis(20),
+        doubled_max: Duration::from_millis(500),
+        steady: 200,
+        max: Duration::from_secs(2),
+    };
 
     /// Between attempts of a contender to leave its queue that the service refuses: only an operator can help.
     pub const LEAVING: Self = Self::new(Duration::from_millis(500), Duration::from_secs(10));
@@ -90,15 +97,20 @@ impl Backoff {
     /// Pauses from `first` up to `max`.
     #[must_use]
     pub const fn new(first: Duration, max: Duration) -> Self {
-        Self { next: first, doubled_max: max, max }
+        Self { next: first, doubled_max: max, steady: 0, max }
     }
 
     /// Returns the next pause, without jitter.
     #[must_use]
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = if pause < self.doubled_max { (pause * 2).min(self.doubled_max) } else { pause + LENGTHENED_BY };
-        self.next = self.next.min(self.max);
+        if pause < self.doubled_max {
+            self.next = (pause * 2).min(self.doubled_max);
+        } else if self.steady > 0 {
+            self.steady -= 1;
+        } else {
+            self.next = (pause + LENGTHENED_BY).min(self.max);
+        }
         pause
     }
 
@@ -164,8 +176,7 @@ mod tests {
     #[test]
     fn a_service_that_is_away_for_minutes_is_asked_less_often() {
         let (mut backoff, mut away) = (Backoff::CONNECTING, Duration::ZERO);
-        for (after_s, expected_ms) in [(1, 500..=505), (60, 900..=1_100), (300, 1_700..=2_000), (3_600, 2_000..=2_000)]
-        {
+        for (after_s, expected_ms) in [(1, 500..=500), (75, 500..=500), (300, 1_700..=2_000), (3_600, 2_000..=2_000)] {
             let mut pause = Duration::ZERO;
             while away < Duration::from_secs(after_s) {
                 pause = backoff.pause();

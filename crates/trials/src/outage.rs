@@ -24,10 +24,9 @@ const AWAY: Duration = Duration::from_secs(60);
 /// [`NEXT_WITHIN`].
 const SETTINGS: &str = "session_timeout=4s";
 
-/// How soon the next is granted the lock once the service grants any: a second for the pauses of those who connect
-/// after a minute, a beat of sessions on a database, and what a thousand joins take on two cores. Judged in the long
-/// run.
-const NEXT_WITHIN: Duration = Duration::from_millis(2_500);
+/// How soon the next is granted the lock once the service grants any: half a second for the pauses of those who
+/// connect, a beat of sessions on a database, and what a thousand joins take on two cores. Judged in the long run.
+const NEXT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Has all wait behind a holder, stops the server for a while, and starts it again. It grants no lock before it has
 /// rested for so long.
