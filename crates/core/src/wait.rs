@@ -67,7 +67,7 @@ impl Wait {
 }
 
 /// By how much a pause is longer than the one before, once it grows again.
-const LENGTHENED_BY: Duration = Duration::from_millis(10);
+const LENGTHENED_BY: Duration = Duration::from_millis(20);
 
 /// The pauses of one row of attempts.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +82,12 @@ pub struct Backoff {
 
 impl Backoff {
     /// Between attempts to reach a service that a session or a look needs: a server that comes back is found within
-    /// half a second, and after minutes within two, since thousands may wait for it then. The pauses grow after 75 s at
-    /// the earliest, by their jitter.
+    /// half a second, and after minutes within two, since thousands may wait for it then. The pauses grow after 150 s
+    /// at the earliest, by their jitter.
     pub const CONNECTING: Self = Self {
         next: Duration::from_millis(20),
         doubled_max: Duration::from_millis(500),
-        steady: 200,
+        steady: 400,
         max: Duration::from_secs(2),
     };
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_service_that_is_away_for_minutes_is_asked_less_often() {
         let (mut backoff, mut away) = (Backoff::CONNECTING, Duration::ZERO);
-        for (after_s, expected_ms) in [(1, 500..=500), (75, 500..=500), (300, 1_700..=2_000), (3_600, 2_000..=2_000)] {
+        for (after_s, expected_ms) in [(1, 500..=500), (150, 500..=500), (300, 1_700..=2_000), (3_600, 2_000..=2_000)] {
             let mut pause = Duration::ZERO;
             while away < Duration::from_secs(after_s) {
                 pause = backoff.pause();
