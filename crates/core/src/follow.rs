@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -88,8 +89,9 @@ pub struct LockSnapshot {
     /// Which lock, as [`Part::Line`](crate::Part::Line).
     pub lock: QueueName,
     /// Its contenders, as [`AdminBackend::inspect`](crate::AdminBackend::inspect) shows them; empty if it has none any
-    /// more.
-    pub contenders: Vec<ContenderInfo>,
+    /// more. Those that have not changed since
+    /// the last telling may be shared with it.
+    pub contenders: Vec<Arc<ContenderInfo>>,
     /// Those that were there when it was told of last and did not leave by themselves: their process has died, or their
     /// session was ended. Empty where the service does not show why a contender has gone, and where that was not seen.
     pub lost: Vec<ContenderId>,
@@ -131,7 +133,7 @@ impl PassedBetween {
 
 impl LockSnapshot {
     /// Describes a lock that no contender was seen to lose, and none to pass.
-    pub fn new(lock: QueueName, contenders: Vec<ContenderInfo>) -> Self {
+    pub fn new(lock: QueueName, contenders: Vec<Arc<ContenderInfo>>) -> Self {
         Self { lock, contenders, lost: Vec::new(), between: PassedBetween::default() }
     }
 
@@ -227,7 +229,7 @@ impl fmt::Debug for Follower {
 /// The last known state of each lock.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
-    locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
+    locks: BTreeMap<QueueName, Vec<Arc<ContenderInfo>>>,
     lost: Option<Error>,
     is_whole: bool,
 }
@@ -263,7 +265,7 @@ impl Picture {
     }
 
     /// Returns the locks with contenders, by name.
-    pub const fn locks(&self) -> &BTreeMap<QueueName, Vec<ContenderInfo>> {
+    pub const fn locks(&self) -> &BTreeMap<QueueName, Vec<Arc<ContenderInfo>>> {
         &self.locks
     }
 
@@ -285,12 +287,13 @@ mod tests {
     use crate::error::{ErrorKind, Operation};
 
     fn now(lock: &str, ids: &[&str]) -> LockSnapshot {
-        let contender = |id: &&str| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
+        let contender = |id: &&str| Arc::new(ContenderInfo::new(ContenderId::new(*id), Mode::Mutex));
         LockSnapshot::new(QueueName::new(lock).unwrap(), ids.iter().map(contender).collect())
     }
 
     fn shown(picture: &Picture) -> Vec<String> {
-        let ids = |infos: &[ContenderInfo]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
+        let ids =
+            |infos: &[Arc<ContenderInfo>]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
         picture.locks().iter().map(|(lock, infos)| format!("{}: {}", lock.as_str(), ids(infos))).collect()
     }
 

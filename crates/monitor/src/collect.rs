@@ -15,8 +15,9 @@ use tokio::task::JoinSet;
 use crate::confirmation::{Confirmation, DeadlockVerdict, Judged};
 use crate::find::find;
 use crate::history::History;
-use crate::model::{LockModel, TimePoint};
-use crate::snapshot::{PERIOD_MIN, SENDERS, ServiceSnapshot};
+use crate::model::LockModel;
+use crate::moment::TimePoint;
+use crate::snapshot::{ObservedLock, PERIOD_MIN, SENDERS, ServiceSnapshot};
 use crate::snapshot::{look, permits};
 
 /// The least time between two searches for deadlocks, so that a service full of changes costs four a second.
@@ -226,8 +227,9 @@ impl Collector {
                     self.change(|state| {
                         let permits: Vec<_> =
                             snapshot.locks.iter().map(|lock| (lock.name.clone(), lock.permits)).collect();
-                        let locks =
-                            snapshot.locks.into_iter().map(|lock| LockSnapshot::new(lock.name, lock.contenders));
+                        let locks = snapshot.locks.into_iter().map(|ObservedLock { name, contenders, .. }| {
+                            LockSnapshot::new(name, contenders.into_iter().map(Arc::new).collect())
+                        });
                         state.see_all(locks.collect(), now);
                         permits.into_iter().for_each(|(lock, permits)| state.model.set_permits(&lock, permits));
                         (state.way, state.freshness) =
@@ -428,7 +430,7 @@ impl MonitorState {
             self.model.see(&lock, contenders, known, now);
         }
         for lock in gone.into_keys() {
-            self.model.see(&lock, Vec::new(), known, now);
+            self.model.see(&lock, Vec::<Arc<_>>::new(), known, now);
         }
         self.model.history_mut().see_again(now);
     }

@@ -50,6 +50,7 @@
 
 pub mod alerts;
 mod breaches;
+mod change;
 mod collect;
 mod confirmation;
 mod cores;
@@ -60,6 +61,7 @@ mod flows;
 mod gate;
 mod graph;
 pub mod history;
+mod known;
 mod layout;
 mod losses;
 mod model;
@@ -78,8 +80,9 @@ pub use confirmation::{CONFIRM_AFTER, Confirmation, DeadlockVerdict, ENDS_SOON, 
 pub use deadlock::{AheadRole, Certainty, ChainLink, Deadlock, Dependence, WayOut};
 pub use events::{LockEventKind, SeenEvent};
 pub use find::find;
+pub use known::{KnownContender, KnownHold, KnownLock};
 pub use layout::{PictureLayout, ReadingDirection, Rectangle};
-pub use model::{EVENTS_MAX, KnownContender, KnownHold, KnownLock, LockModel};
+pub use model::{EVENTS_MAX, LockModel};
 pub use moment::TimePoint;
 pub use picture::{Arrow, BOXES_MAX, Depicted, Says, Side, WaitPicture};
 pub use snapshot::{Frozen, ObservedLock, PERIOD_MAX, PERIOD_MIN, ServiceSnapshot, look};

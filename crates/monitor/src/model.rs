@@ -13,25 +13,18 @@ use lockkeeper::follow::{PassedBetween, SilentSession};
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use crate::breaches::{self, Breaches, SeenBreach};
+use crate::change::QueueChange;
 use crate::cores::Ties;
-use crate::events::{LockEventKind, SeenEvent, ending, events, marked};
-use crate::gate::AtGate;
+use crate::events::{LockEventKind, SeenEvent, marked};
 use crate::history::{Departed, History, PastEnd};
+use crate::known::{KnownContender, KnownLock, VanishedTurn};
 use crate::losses::{Losses, losses_of};
-pub(crate) use crate::moment::TimePoint;
-use crate::positions::{Positions, key};
+use crate::moment::TimePoint;
+use crate::positions::key;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// How many events are kept: some minutes of a busy service, and a few megabytes.
 pub const EVENTS_MAX: usize = 10_000;
-
-/// Whether a contender that has gone has had its turn meanwhile, for all that is known.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum VanishedTurn {
-    /// All ahead of it have gone too.
-    First,
-    Behind,
-}
 
 /// All locks, as far as they are known.
 #[derive(Clone, Debug, Default)]
@@ -57,128 +50,6 @@ pub struct LockModel {
     history: History,
     /// When locks were seen first; what was there then may have been there for long.
     first_look: Option<BootInstant>,
-}
-
-/// One lock, as it is known.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct KnownLock {
-    /// Its contenders, first contender first.
-    pub contenders: Vec<KnownContender>,
-    /// How many permits it has if it is a semaphore whose users have agreed on a number; `None` if that is not known.
-    pub permits: Option<u32>,
-    /// The number of its last change that no event tells of; 0 if there was none.
-    quiet: u64,
-}
-
-/// One contender, as it is known.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct KnownContender {
-    /// What the service shows of it.
-    pub info: Arc<ContenderInfo>,
-    /// When it was seen first.
-    pub seen: TimePoint,
-    /// What is known of its hold; `None` while it waits.
-    pub hold: Option<KnownHold>,
-    /// When the one was seen first that has waited for it at the gate of a semaphore, if that was seen.
-    asked: Option<BootInstant>,
-    /// Whether it is about to be gone without having left.
-    is_lost: bool,
-}
-
-/// Since when a contender holds: no service says so, unless it is a service that notes the grant.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct KnownHold {
-    /// It was seen to hold at this moment, and ever since.
-    seen: BootInstant,
-    /// At this moment it did not hold; `None` if that was never seen.
-    not_before: Option<BootInstant>,
-}
-
-impl KnownContender {
-    /// Returns how long it holds at least, if it holds: since it was seen to, or since the grant where the service
-    /// shows that.
-    pub fn held_at_least(&self, now: TimePoint) -> Option<Duration> {
-        let hold = self.hold?;
-        Some(self.since_grant(now).unwrap_or_else(|| now.boot.saturating_duration_since(hold.seen)))
-    }
-
-    /// Returns how long it holds at most, if it holds and that is known: since it was seen not to, or else since it
-    /// joined.
-    pub fn held_at_most(&self, now: TimePoint) -> Option<Duration> {
-        let hold = self.hold?;
-        let joined = || self.info.since_unix.map(|since| now.unix.saturating_sub(since));
-        let not_before = hold.not_before.map(|then| now.boot.saturating_duration_since(then));
-        // Another machine's clock may be wrong.
-        let least = now.boot.saturating_duration_since(hold.seen);
-        self.since_grant(now).or_else(|| not_before.or_else(joined).map(|most| most.max(least)))
-    }
-
-    fn waits(&self) -> bool {
-        self.hold.is_none() && self.info.frozen.is_none()
-    }
-
-    /// Describes it for the history; it was there last for sure when it was `known`.
-    fn departed(&self, first_look: Option<BootInstant>, known: BootInstant, turn: VanishedTurn) -> Departed<'_> {
-        let end = match (self.hold, self.is_lost, &self.info.revocation) {
-            (None, ..) if turn == VanishedTurn::First => PastEnd::Between,
-            (None, ..) => PastEnd::GaveUp,
-            (_, true, _) => PastEnd::Lost,
-            (_, false, Some(_)) => PastEnd::Asked,
-            (_, false, None) => PastEnd::Left,
-        };
-        let joined = self.joined(first_look);
-        Departed { info: &self.info, joined, hold: self.hold.map(|hold| (hold.seen, hold.not_before)), known, end }
-    }
-
-    /// Returns when it was seen to join, unless it was found at the first look. A permit has waited as another one.
-    fn joined(&self, first_look: Option<BootInstant>) -> Option<BootInstant> {
-        let joined = if self.info.mode == Mode::Permit { self.asked } else { Some(self.seen.boot) };
-        joined.filter(|&seen| first_look != Some(seen))
-    }
-
-    /// Returns when it was seen to hold first, if it holds.
-    pub(crate) fn seen_to_hold(&self) -> Option<BootInstant> {
-        self.hold.map(|hold| hold.seen)
-    }
-
-    fn since_grant(&self, now: TimePoint) -> Option<Duration> {
-        self.info.granted_unix.map(|granted| now.unix.saturating_sub(granted))
-    }
-
-    /// Returns how long it is here: by its own clock if it shows one, else since it was seen first.
-    pub fn age(&self, now: TimePoint) -> Duration {
-        let seen = now.boot.saturating_duration_since(self.seen.boot);
-        self.info.since_unix.map_or(seen, |since| now.unix.saturating_sub(since).max(seen))
-    }
-}
-
-impl KnownLock {
-    /// Returns the holders.
-    pub fn holders(&self) -> impl Iterator<Item = &KnownContender> {
-        self.contenders.iter().filter(|contender| contender.hold.is_some())
-    }
-
-    /// Returns the waiters.
-    pub fn waiters(&self) -> impl Iterator<Item = &KnownContender> {
-        self.contenders.iter().filter(|contender| contender.waits())
-    }
-
-    /// Returns what the service shows of each.
-    pub fn infos(&self) -> Vec<ContenderInfo> {
-        self.contenders.iter().map(|contender| (*contender.info).clone()).collect()
-    }
-
-    /// Tells whether it is kept from all: by the first contender, since others may wait to freeze it.
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.contenders.first().is_some_and(|first| first.info.frozen.is_some())
-    }
-
-    fn is_contended(&self) -> bool {
-        self.contenders.iter().any(|contender| contender.hold.is_none())
-    }
 }
 
 impl LockModel {
@@ -223,58 +94,27 @@ impl LockModel {
     /// Takes in how a lock is `now`; without contenders it is forgotten. What is new has happened after `known`, the
     /// moment at which the last state was the true one; `None` if nothing was known of any lock yet, and then nothing
     /// has happened.
-    pub fn see(&mut self, lock: &QueueName, seen: Vec<ContenderInfo>, known: Option<BootInstant>, now: TimePoint) {
-        let old = self.locks.remove(lock);
-        let (permits, mut quiet) = old.as_ref().map_or((None, 0), |old| (old.permits, old.quiet));
+    pub fn see<Info: Into<Arc<ContenderInfo>>>(
+        &mut self,
+        lock: &QueueName,
+        seen: Vec<Info>,
+        known: Option<BootInstant>,
+        now: TimePoint,
+    ) {
+        let seen: Vec<Arc<ContenderInfo>> = seen.into_iter().map(Into::into).collect();
+        let KnownLock { contenders: old, permits, mut quiet } = self.locks.remove(lock).unwrap_or_default();
         let holds = decide::holders(&seen);
-        let seen: Vec<_> = seen.into_iter().map(Arc::new).collect();
-        let before = old.iter().flat_map(|old| &old.contenders).map(|one| (&one.info, one.hold.is_some()));
-        let (before, shown): (Vec<_>, Vec<_>) = (before.collect(), seen.iter().zip(holds.iter().copied()).collect());
+        let before: Vec<_> = old.iter().map(|one| (&one.info, one.hold.is_some())).collect();
+        let shown: Vec<_> = seen.iter().zip(holds.iter().copied()).collect();
         self.breaches.see(lock, &before, &shown, now.boot);
         self.ties.change(&before, &shown);
-        let gate = AtGate::of(old.iter().flat_map(|old| &old.contenders).map(|one| (&*one.info, one.seen.boot)));
-        let old = old.map(|old| old.contenders).unwrap_or_default();
-        let positions = Positions::of(old.iter().map(|one| &*one.info));
-        let mut gone: Vec<_> = old.into_iter().map(Some).collect();
-        // The place of the first one that has not gone.
-        let mut first_left = usize::MAX;
-        let mut contenders = Vec::with_capacity(seen.len());
-        let mut happened = Vec::new();
-        let (mut is_stirred, mut is_changed) = (false, false);
-        for (info, holds) in seen.into_iter().zip(holds) {
-            let position = positions.find(gone.iter().map(|one| one.as_ref().map(|one| &*one.info)), &info);
-            let old = position.and_then(|position| gone[position].take());
-            first_left = first_left.min(position.unwrap_or(usize::MAX));
-            let is_new = old.as_ref().is_none_or(|old| old.info != info || old.hold.is_some() != holds);
-            is_stirred |= is_new && self.ties.may_block(&info);
-            is_changed |= is_new;
-            if holds && old.as_ref().is_none_or(|old| old.hold.is_none()) {
-                self.history.granted(lock, &info, now.boot, now);
-            }
-            happened.extend(
-                events(old.as_ref().map(|old| (&*old.info, old.hold.is_some())), &info, holds)
-                    .map(|kind| (kind, info.clone())),
-            );
-            let asked = old.as_ref().map_or_else(|| gate.asked(&info), |old| old.asked);
-            contenders.push(KnownContender { asked, ..self::known(old, info, holds, known, now) });
-        }
-        is_stirred |= gone.iter().flatten().any(|one| self.ties.may_block(&one.info));
-        self.stirred += u64::from(is_stirred);
-        let lost = gone.iter().flatten().filter(|one| one.is_lost && one.hold.is_some());
-        (0..losses_of(lost.map(|one| &*one.info))).for_each(|_| self.losses.note(lock, now.boot));
-        if let Some(known) = known {
-            for (position, one) in gone.iter().enumerate() {
-                let Some(one) = one else { continue };
-                let turn = if position < first_left { VanishedTurn::First } else { VanishedTurn::Behind };
-                self.history.departed(lock, &one.departed(self.first_look, known, turn), now);
-            }
-        } else {
-            self.first_look = Some(now.boot);
-        }
-        let left = gone.into_iter().flatten().map(|one| (ending(&one.info, one.is_lost), one.info));
-        // Who leaves makes room for who is granted.
-        let happened: Vec<_> = left.chain(happened).collect();
-        if is_changed && happened.is_empty() {
+        let QueueChange { contenders, changed, granted, gone, happened } =
+            QueueChange::of(old, seen, holds, known, now);
+        let mut concerned = changed.iter().map(|&place| &contenders[place]).chain(gone.iter().map(|(one, _)| one));
+        self.stirred += u64::from(concerned.any(|one| self.ties.may_block(&one.info)));
+        granted.iter().for_each(|&place| self.history.granted(lock, &contenders[place].info, now.boot, now));
+        self.see_gone(lock, &gone, known, now);
+        if !changed.is_empty() && happened.is_empty() {
             self.quiet += 1;
             quiet = self.quiet;
         }
@@ -294,19 +134,38 @@ impl LockModel {
         }
     }
 
+    /// Takes in who has gone since the last state of a lock.
+    fn see_gone(
+        &mut self,
+        lock: &QueueName,
+        gone: &[(KnownContender, VanishedTurn)],
+        known: Option<BootInstant>,
+        now: TimePoint,
+    ) {
+        let lost = gone.iter().map(|(one, _)| one).filter(|one| one.is_lost && one.hold.is_some());
+        (0..losses_of(lost.map(|one| &*one.info))).for_each(|_| self.losses.note(lock, now.boot));
+        let Some(known) = known else {
+            self.first_look = Some(now.boot);
+            return;
+        };
+        for (one, turn) in gone {
+            self.history.departed(lock, &one.departed(self.first_look, known, *turn), now);
+        }
+    }
+
     /// Takes in who came and went since the last state of a lock, before its next state is seen. Those may have held
     /// that did not wait behind one that was there all the time.
     pub(crate) fn pass(
         &mut self,
         lock: &QueueName,
         between: PassedBetween,
-        next: &[ContenderInfo],
+        next: &[Arc<ContenderInfo>],
         known: BootInstant,
         now: TimePoint,
     ) {
         let PassedBetween { told, more, .. } = between;
         self.history.miss(lock, more, now);
-        let there: BTreeSet<_> = next.iter().map(key).collect();
+        let there: BTreeSet<_> = next.iter().map(|info| key(info)).collect();
         let old = self.locks.get(lock).into_iter().flat_map(|known| &known.contenders);
         let stayed: Vec<_> = old.map(|one| &*one.info).filter(|info| there.contains(&key(info))).cloned().collect();
         for info in told {
@@ -360,7 +219,7 @@ impl LockModel {
 
     /// Returns for how long a holder has waited, if that was seen.
     pub(crate) fn waited(&self, one: &KnownContender) -> Option<Duration> {
-        Some(one.hold?.seen.saturating_duration_since(one.joined(self.first_look)?))
+        Some(one.seen_to_hold()?.saturating_duration_since(one.joined(self.first_look)?))
     }
 
     /// Returns what has happened to all locks, as far as it is kept.
@@ -447,17 +306,4 @@ fn set_member(set: &mut BTreeSet<QueueName>, lock: &QueueName, is_member: bool) 
     } else if !set.contains(lock) {
         set.insert(lock.clone());
     }
-}
-
-fn known(
-    old: Option<KnownContender>,
-    info: Arc<ContenderInfo>,
-    holds: bool,
-    not_before: Option<BootInstant>,
-    now: TimePoint,
-) -> KnownContender {
-    let seen = old.as_ref().map_or(now, |old| old.seen);
-    let granted = KnownHold { seen: now.boot, not_before };
-    let hold = holds.then(|| old.and_then(|old| old.hold).unwrap_or(granted));
-    KnownContender { info, seen, hold, asked: None, is_lost: false }
 }

@@ -5,7 +5,7 @@
 use lockkeeper::{ContenderInfo, QueueName};
 
 use crate::deadlock::{AheadRole, Deadlock};
-use crate::model::{KnownContender, KnownLock};
+use crate::known::{KnownContender, KnownLock};
 
 /// How many boxes a picture has at most: more cannot be taken in, and the chain in words says it too.
 pub const BOXES_MAX: usize = 60;

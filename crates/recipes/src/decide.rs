@@ -1,5 +1,7 @@
 //! Decisions over one view of a queue: which contenders may go. Pure.
 
+use std::borrow::Borrow;
+
 use lockkeeper_core::{Contender, ContenderId, ContenderInfo, Mode, MutexRole, QueueView, Ticket};
 
 /// What a contender does next, given its queue.
@@ -177,10 +179,11 @@ pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> PermitsDecision {
 /// Tells for each contender of a lock, as a look shows them, whether it holds; for onlookers.
 ///
 /// A reader that shares a writer's place has its token, and holds while the writer does.
-pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {
-    let only_readers = contenders.iter().take_while(|contender| contender.mode == Mode::Read).count();
+pub fn holders<Info: Borrow<ContenderInfo>>(contenders: &[Info]) -> Vec<bool> {
+    let contenders = || contenders.iter().map(Borrow::borrow);
+    let only_readers = contenders().take_while(|contender| contender.mode == Mode::Read).count();
     // Contenders that share one place stand one behind the other, the writer first.
-    let writer = contenders.first().filter(|first| first.mode != Mode::Read && first.token.is_some());
+    let writer = contenders().next().filter(|first| first.mode != Mode::Read && first.token.is_some());
     let shares_its_place = |reader: &ContenderInfo| writer.is_some_and(|writer| reader.token == writer.token);
     let holds = |(at, me): (usize, &ContenderInfo)| match me.mode {
         Mode::Permit | Mode::Member => true,
@@ -188,7 +191,7 @@ pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {
         Mode::Read => at < only_readers || shares_its_place(me),
         Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Candidate => at == 0,
     };
-    contenders.iter().enumerate().map(holds).collect()
+    contenders().enumerate().map(holds).collect()
 }
 
 #[cfg(test)]

@@ -238,6 +238,7 @@ impl Following {
             }
             let seen = look::inspect_each(self.looking(connections), some).await?;
             for (name, contenders) in some.iter().zip(seen) {
+                let contenders: Vec<_> = contenders.into_iter().map(Arc::new).collect();
                 passed.see(known.contenders(name), &contenders);
                 changed.extend(known.see(name, contenders));
             }

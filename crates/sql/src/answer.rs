@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lockkeeper_core::{
     ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value,
@@ -108,14 +109,15 @@ impl SqlAnswer {
     }
 
     /// The contenders of all locks, as operators see them. What stands where no lock can have any is passed over.
-    pub(crate) fn locks(&self) -> Result<BTreeMap<QueueName, Vec<ContenderInfo>>, Failure> {
+    pub(crate) fn locks(&self) -> Result<BTreeMap<QueueName, Vec<Arc<ContenderInfo>>>, Failure> {
         let mut queues: BTreeMap<_, [Vec<ContenderRow<'_>>; PARTS.len()]> = BTreeMap::new();
         for row in self.each(RowKind::Placed) {
             if let Some((name, part)) = queue(row)? {
                 queues.entry(name).or_default()[part].push(ContenderRow::of(row)?);
             }
         }
-        Ok(queues.into_iter().map(|(name, parts)| (name, parts.into_iter().flat_map(infos).collect())).collect())
+        let shared = |rows| infos(rows).into_iter().map(Arc::new);
+        Ok(queues.into_iter().map(|(name, parts)| (name, parts.into_iter().flat_map(shared).collect())).collect())
     }
 
     /// The sessions that an answer shows, each with its last beat; none of a server whose functions are older.
@@ -271,7 +273,8 @@ mod tests {
             placed(b"a", 9, 6),
         ];
         let locks = SqlAnswer::read(rows).and_then(|answer| answer.locks()).expect("they can be read");
-        let bits = |infos: &Vec<ContenderInfo>| infos.iter().filter_map(|info| info.ticket).map(Ticket::bits).collect();
+        let bits =
+            |infos: &Vec<Arc<ContenderInfo>>| infos.iter().filter_map(|info| info.ticket).map(Ticket::bits).collect();
         let shown: Vec<(_, Vec<_>)> = locks.iter().map(|(name, infos)| (name.as_str(), bits(infos))).collect();
         assert_eq!(shown, [("a", vec![4]), ("b", vec![2, 3, 1])]);
         let nameless = AnswerRow { bytes: None, ..placed(b"a", 0, 1) };

@@ -46,7 +46,7 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// All locks with contenders.
-type SeenLocks = BTreeMap<QueueName, Vec<ContenderInfo>>;
+type SeenLocks = BTreeMap<QueueName, Vec<Arc<ContenderInfo>>>;
 
 pub(crate) struct Following {
     site: SqlSite,
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn seen(locks: &[(&str, &[&str])]) -> SeenLocks {
-        let contender = |id: &&str| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
+        let contender = |id: &&str| Arc::new(ContenderInfo::new(ContenderId::new(*id), Mode::Mutex));
         let lock =
             |&(name, ids): &(&str, &[&str])| (QueueName::new(name).unwrap(), ids.iter().map(contender).collect());
         locks.iter().map(lock).collect()

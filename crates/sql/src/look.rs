@@ -88,7 +88,7 @@ pub(crate) async fn inspect(onlooker: &Arc<Onlooker>, lock: &QueueName) -> Resul
 /// What one look at all locks shows.
 #[derive(Debug, Default)]
 pub(crate) struct AllLocks {
-    pub(crate) locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
+    pub(crate) locks: BTreeMap<QueueName, Vec<Arc<ContenderInfo>>>,
     /// The sessions of these contenders, each with its last beat.
     pub(crate) beats: Vec<SessionBeat>,
     /// The queues that have changed since the look before, at least.
@@ -110,7 +110,7 @@ pub(crate) async fn inspect_all(wire: &dyn Wire, scope: &Scope, since: i64) -> R
     for lock in also.iter().filter(|lock| !lock.as_str().starts_with(prefix)) {
         let mut infos = Vec::new();
         for statement in statements(lock) {
-            infos.extend(SqlAnswer::read_ok(wire.ask(statement).await?)?.infos()?);
+            infos.extend(SqlAnswer::read_ok(wire.ask(statement).await?)?.infos()?.into_iter().map(Arc::new));
         }
         if !infos.is_empty() {
             locks.insert(lock.clone(), infos);

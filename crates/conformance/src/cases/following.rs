@@ -136,7 +136,7 @@ async fn look(backend: &dyn Backend) -> Result<Vec<LockSnapshot>> {
     let mut all = Vec::new();
     for name in backend.admin().queues(FOLLOWED).await? {
         let contenders = backend.admin().inspect(&name).await?;
-        all.push(LockSnapshot::new(name, contenders));
+        all.push(LockSnapshot::new(name, contenders.into_iter().map(Arc::new).collect()));
     }
     Ok(all)
 }

@@ -2,6 +2,7 @@
 //! a lock looks like is left to `look`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lockkeeper_core::{LockSnapshot, PassedBetween, QueueName, Scope};
 
@@ -175,7 +176,8 @@ impl FollowedLocks {
         let lock = self.locks.get_mut(text)?;
         let is_shown = is_asked_for || lock.contenders.values().any(|contender| contender.is_named);
         let seen = lock.contenders.values().filter(|_| is_shown).map(|contender| contender.seen.clone());
-        let now = LockSnapshot::new(lock.name.clone(), in_order(seen.collect(), self.first_token));
+        let contenders = in_order(seen.collect(), self.first_token).into_iter().map(Arc::new).collect();
+        let now = LockSnapshot::new(lock.name.clone(), contenders);
         let was_told = std::mem::replace(&mut lock.is_told, !now.contenders.is_empty());
         lock.came.clear();
         let now = now.after(std::mem::take(&mut lock.passed));

@@ -41,7 +41,7 @@ pub(super) struct FollowedQueues {
 #[derive(Debug)]
 struct FollowedQueue {
     name: QueueName,
-    seen: Vec<ContenderInfo>,
+    seen: Vec<Arc<ContenderInfo>>,
     /// When a name in the directory was made or removed last, before it was looked at.
     modified: Option<Modified>,
 }
@@ -117,13 +117,13 @@ impl FollowedQueues {
             return Ok(self.lose(lock));
         };
         let known = self.locks.get(lock).map_or(&[][..], |known| &known.seen);
-        let known: BTreeMap<&str, &ContenderInfo> = known.iter().map(|info| (info.id.as_str(), info)).collect();
+        let known: BTreeMap<&str, &Arc<ContenderInfo>> = known.iter().map(|info| (info.id.as_str(), info)).collect();
         let (mut seen, mut suspects) = (Vec::new(), Vec::new());
         for entry in [Part::Line, Part::Permits, Part::Waiters].iter().flat_map(|&part| listing.of(part)) {
             match known.get(entry.as_str()).filter(|_| !due.is_touched(entry.as_str())) {
                 Some(&info) => seen.push(info.clone()),
                 None if self.looker.look_at(&opened, entry)? == Some(ContenderState::Alive) => {
-                    seen.push(info(&opened, entry, &listing));
+                    seen.push(Arc::new(info(&opened, entry, &listing)));
                     suspects.extend(Some(entry).filter(|name| due.is_closed(name.as_str()) && !name.is_frozen));
                 }
                 None => {}
@@ -194,8 +194,8 @@ impl FollowedQueues {
 /// The contenders that were reported to come, and have gone before a look has shown them.
 fn passed(
     due: &Due,
-    known: &BTreeMap<&str, &ContenderInfo>,
-    seen: &[ContenderInfo],
+    known: &BTreeMap<&str, &Arc<ContenderInfo>>,
+    seen: &[Arc<ContenderInfo>],
     listing: &DirectoryListing,
 ) -> PassedBetween {
     let (came, more) = due.came();
@@ -244,15 +244,14 @@ impl HolderPipes {
         &mut self,
         lock: &str,
         directory: &OwnedFd,
-        seen: &[ContenderInfo],
+        seen: &[Arc<ContenderInfo>],
         looker: &Looker,
     ) -> Vec<ContenderId> {
         // A contender of ours notes when it is granted what it asks for.
-        let holds = |info: &&ContenderInfo| info.granted_unix.is_some();
         let mut watched = self.locks.remove(lock).unwrap_or_default();
         self.readers -= watched.len();
         let mut kept = BTreeMap::new();
-        for holder in seen.iter().filter(holds) {
+        for holder in seen.iter().filter(|info| info.granted_unix.is_some()) {
             let has_room = self.readers < self.readers_max;
             let open = || has_room.then(|| open_reader(directory, holder.id.as_str()).ok()).flatten();
             if let Some(reader) = watched.remove(&holder.id).or_else(open) {
@@ -328,11 +327,11 @@ mod tests {
         }
     }
 
-    fn infos(holders: &[&str], waiters: &[&str]) -> Vec<ContenderInfo> {
+    fn infos(holders: &[&str], waiters: &[&str]) -> Vec<Arc<ContenderInfo>> {
         let info = |id: &&str, granted_unix| {
             let mut info = ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
             info.granted_unix = granted_unix;
-            info
+            Arc::new(info)
         };
         let holders = holders.iter().map(|id| info(id, Some(Duration::from_secs(1))));
         holders.chain(waiters.iter().map(|id| info(id, None))).collect()
@@ -348,7 +347,7 @@ mod tests {
         let [dies, leaves, broken, waits] = ["dies", "leaves", "broken", "waits"].map(|id| scene.enter(id));
         let ids = ["dies", "leaves", "broken"];
         let take =
-            |held: &mut HolderPipes, seen: &[ContenderInfo]| held.take("lock", &scene.opened, seen, &scene.looker);
+            |held: &mut HolderPipes, seen: &[Arc<ContenderInfo>]| held.take("lock", &scene.opened, seen, &scene.looker);
         assert!(take(&mut held, &infos(&ids, &["waits"])).is_empty());
         assert_eq!(held.readers, 3);
         rustix::io::write(&leaves, &[1]).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, FollowEvent, Follower, Picture, Scope};
@@ -41,7 +42,8 @@ impl Onlooker {
     pub(crate) async fn until_equal(&mut self) {
         let mut expected = Vec::new();
         for name in self.backend.admin().queues("").await.expect("the locks are named") {
-            expected.push((name.clone(), self.backend.admin().inspect(&name).await.expect("a look")));
+            let contenders = self.backend.admin().inspect(&name).await.expect("a look");
+            expected.push((name, contenders.into_iter().map(Arc::new).collect()));
         }
         let expected: BTreeMap<_, _> = expected.into_iter().collect();
         while self.picture.lost().is_some() || *self.picture.locks() != expected {

@@ -18,7 +18,7 @@ use super::findings::{About, Rule, Thresholds};
 use super::notes::{AlertNotes, NotedAlert};
 use super::outbox::AlertOutbox;
 use crate::collect::{MonitorState, ServiceFreshness};
-use crate::model::TimePoint;
+use crate::moment::TimePoint;
 
 /// Which alerts a monitor tells its receivers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -10,7 +10,7 @@ use lockkeeper::clock::BootInstant;
 use super::findings::{About, AlertFinding, HeldSince, Symptom, of_locks, of_service};
 use super::findings::{Rule, Thresholds};
 use crate::collect::{MonitorState, ServiceFreshness};
-use crate::model::TimePoint;
+use crate::moment::TimePoint;
 
 /// How many episodes are kept at a time: far more than an operator can look at, and some megabytes.
 const EPISODES_MAX: usize = 10_000;

@@ -9,8 +9,9 @@ use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 use crate::breaches::SeenBreach;
 use crate::collect::{MonitorState, ServiceFreshness};
 use crate::confirmation::{DeadlockVerdict, Judged};
+use crate::known::KnownLock;
 use crate::losses::LOSS_COUNTS_FOR;
-use crate::model::{KnownLock, TimePoint};
+use crate::moment::TimePoint;
 
 /// What an alert is about: the same for as long as the same thing is wrong.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

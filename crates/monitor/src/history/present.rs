@@ -7,7 +7,8 @@ use lockkeeper::QueueName;
 use super::hold::{BlindGap, PastEnd};
 use super::marks::freezes;
 use super::past::{LockPast, PastContender, PastQuery};
-use crate::model::{KnownContender, KnownLock, LockModel};
+use crate::known::{KnownContender, KnownLock};
+use crate::model::LockModel;
 use crate::moment::TimePoint;
 
 impl LockModel {

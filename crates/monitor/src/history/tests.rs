@@ -2,6 +2,7 @@
 
 mod restart;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::follow::PassedBetween;
@@ -168,7 +169,8 @@ fn an_alert_is_a_mark_of_each_of_its_locks_when_it_begins_and_when_it_is_over() 
 fn passed(model: &mut LockModel, told: &[ContenderInfo], more: u64, next: &[(&str, u64)], now: u64) {
     let mut between = PassedBetween::counted(more);
     told.iter().for_each(|info| between.add(info.clone()));
-    model.pass(&lock("a"), between, &queue(next), at(now).boot, at(now));
+    let shared: Vec<_> = queue(next).into_iter().map(Arc::new).collect();
+    model.pass(&lock("a"), between, &shared, at(now).boot, at(now));
     self::told(model, "a", next, now);
 }
 
@@ -194,7 +196,7 @@ fn a_reader_that_came_and_went_has_held_beside_others_and_not_behind_a_writer() 
         info
     };
     for (ahead, has_held) in [(Mode::Read, true), (Mode::Write, false)] {
-        let (mut model, stays) = (LockModel::default(), vec![of(ahead, 1)]);
+        let (mut model, stays) = (LockModel::default(), vec![Arc::new(of(ahead, 1))]);
         model.see(&lock("a"), stays.clone(), None, at(100));
         let mut between = PassedBetween::default();
         between.add(of(Mode::Read, 2));

@@ -48,7 +48,7 @@ impl Scene {
         self.queue(lock, holder, Mode::Mutex, 0);
         let (lock, now) = (name(lock), at(self.second));
         self.state.model.lose(&lock, &[ContenderId::new(holder)]);
-        self.state.model.see(&lock, Vec::new(), Some(now.boot), now);
+        self.state.model.see(&lock, Vec::<ContenderInfo>::new(), Some(now.boot), now);
     }
 
     /// A lock has a holder of this session from now on.
@@ -188,7 +188,7 @@ fn a_process_that_dies_with_several_permits_has_died_once() {
         let ids: Vec<_> = permits.iter().map(|permit| permit.id.clone()).collect();
         scene.state.model.see(&semaphore, permits, Some(now.boot), now);
         scene.state.model.lose(&semaphore, &ids);
-        scene.state.model.see(&semaphore, Vec::new(), Some(now.boot), now);
+        scene.state.model.see(&semaphore, Vec::<ContenderInfo>::new(), Some(now.boot), now);
         scene.state.model.lost_lately(now.boot).map(|(_, count)| count).sum::<usize>()
     };
     let of_one = |process: &str| {

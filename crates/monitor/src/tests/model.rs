@@ -76,7 +76,7 @@ fn where_the_service_shows_the_grant_it_counts_and_a_wrong_clock_makes_no_hold_s
 fn a_lock_without_contenders_is_forgotten_and_the_same_name_begins_anew() {
     let mut model = LockModel::default();
     model.see(&lock("a"), mutexes(&[("x", 10)]), None, at(100));
-    model.see(&lock("a"), Vec::new(), Some(at(110).boot), at(110));
+    model.see(&lock("a"), Vec::<ContenderInfo>::new(), Some(at(110).boot), at(110));
     assert!(model.locks().is_empty());
     model.see(&lock("a"), mutexes(&[("y", 120)]), Some(at(120).boot), at(120));
     assert_eq!(events(&model), [(0, "left", "x".to_owned()), (1, "granted", "y".to_owned())]);
@@ -124,7 +124,7 @@ fn what_changes_without_an_event_is_known_by_its_lock_and_counted() {
         (vec!["a".into(), "b".into()], vec!["b".into()], vec![])
     );
     // What an event tells of is not counted, and what was counted stays so.
-    model.see(&lock("a"), Vec::new(), Some(at(103).boot), at(103));
+    model.see(&lock("a"), Vec::<ContenderInfo>::new(), Some(at(103).boot), at(103));
     model.see(&lock("b"), mutexes(&[("y", 20)]), Some(at(103).boot), at(103));
     assert_eq!((model.quiet_changes(), quiet(&model, 0)), (2, vec!["b".to_owned()]));
 }
@@ -148,7 +148,7 @@ fn the_oldest_events_are_dropped_and_the_others_keep_their_numbers() {
         let queue = if number % 2 == 0 { Vec::new() } else { mutexes(&[("x", 1)]) };
         model.see(&lock("a"), queue, Some(at(number).boot), at(number));
         model.see(&lock("b"), mutexes(&[("y", 1)]), Some(at(number).boot), at(number));
-        model.see(&lock("b"), Vec::new(), Some(at(number).boot), at(number));
+        model.see(&lock("b"), Vec::<ContenderInfo>::new(), Some(at(number).boot), at(number));
     }
     let next = model.next_event();
     assert!(next > last);

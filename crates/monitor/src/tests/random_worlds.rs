@@ -11,7 +11,8 @@ use super::scene::{contender, of, seen, within};
 use crate::cores::cores;
 use crate::find;
 use crate::flows::{Flows, Sureness};
-use crate::model::{LockModel, TimePoint};
+use crate::model::LockModel;
+use crate::moment::TimePoint;
 use crate::reduction::reduce;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 use crate::tests::planted::{self, Fault};
@@ -177,7 +178,7 @@ fn a_search_of_the_entangled_locks_alone_finds_a_deadlock_where_there_is_one() {
         assert_eq!(cores(&entangled), found, "world {round}: {locks:#?}");
         deadlocked += usize::from(!found.is_empty());
         // Where all are gone, nothing is in common any more.
-        seen.locks.iter().for_each(|lock| model.see(&lock.name, Vec::new(), None, now));
+        seen.locks.iter().for_each(|lock| model.see(&lock.name, Vec::<ContenderInfo>::new(), None, now));
         assert!(model.is_untied(), "world {round}: {locks:#?}");
     }
     assert!(left_out > 0 && deadlocked > 0 && deadlocked < WORLDS_WITH_FAULT, "{left_out} {deadlocked}");

@@ -8,7 +8,7 @@ use lockkeeper::{Answers, ContenderId, ContenderInfo, Error, ErrorKind, FencingT
 
 use crate::alerts::{Alert, AlertNews};
 use crate::collect::ServiceFreshness;
-use crate::model::TimePoint;
+use crate::moment::TimePoint;
 use crate::snapshot::{ObservedLock, ServiceSnapshot};
 
 /// So many milliseconds after the machine was started.

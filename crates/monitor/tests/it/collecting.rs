@@ -125,7 +125,7 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let pause = Duration::from_secs(7);
     for next in [
-        FollowEvent::All(vec![LockSnapshot::new(door.clone(), contenders)]),
+        FollowEvent::All(vec![LockSnapshot::new(door.clone(), contenders.into_iter().map(Arc::new).collect())]),
         FollowEvent::Looked { began, pause, silent: Vec::new() },
     ] {
         tell.send(next).await.unwrap();

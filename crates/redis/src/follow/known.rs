@@ -1,6 +1,7 @@
 //! The known state of the followed locks: how they looked last, and which of them a key or a session belongs to. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lockkeeper_core::{ContenderInfo, LockSnapshot, QueueName, Scope, Ticket};
 
@@ -56,18 +57,18 @@ impl FollowedNames {
 
     /// Names the locks with contenders of these sessions.
     pub(super) fn locks_with(&self, is_meant: impl Fn(&str) -> bool) -> Vec<QueueName> {
-        let is_one = |info: &ContenderInfo| info.session.as_deref().is_some_and(&is_meant);
+        let is_one = |info: &Arc<ContenderInfo>| info.session.as_deref().is_some_and(&is_meant);
         let locks = self.locks.values().filter(|now| now.contenders.iter().any(is_one));
         locks.map(|now| now.lock.clone()).collect()
     }
 
     /// Returns the contenders of a lock as it was seen last.
-    pub(super) fn contenders(&self, name: &QueueName) -> &[ContenderInfo] {
+    pub(super) fn contenders(&self, name: &QueueName) -> &[Arc<ContenderInfo>] {
         self.locks.get(&*name.encoded()).map_or(&[], |now| &now.contenders)
     }
 
     /// Takes in how a lock looks; returns it if it looked otherwise before.
-    pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<ContenderInfo>) -> Option<LockSnapshot> {
+    pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<Arc<ContenderInfo>>) -> Option<LockSnapshot> {
         // A plain lock of another client is none of ours while no contender of ours wants it.
         let is_ours = contenders.iter().any(|info| info.ticket.is_some()) || self.scope.also.contains(name);
         let contenders = if is_ours { contenders } else { Vec::new() };
@@ -96,16 +97,16 @@ mod tests {
         QueueName::new(text).unwrap()
     }
 
-    fn contender(bits: u128, session: &str) -> ContenderInfo {
+    fn contender(bits: u128, session: &str) -> Arc<ContenderInfo> {
         let mut info = outliving(bits);
-        info.session = Some(session.to_owned());
+        Arc::make_mut(&mut info).session = Some(session.to_owned());
         info
     }
 
-    fn outliving(bits: u128) -> ContenderInfo {
+    fn outliving(bits: u128) -> Arc<ContenderInfo> {
         let mut info = ContenderInfo::new(ContenderId::new(bits.to_string()), Mode::Mutex);
         info.ticket = Some(Ticket::from_bits(bits));
-        info
+        Arc::new(info)
     }
 
     #[test]
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_plain_lock_is_shown_where_a_contender_of_ours_wants_it_or_it_is_asked_for() {
-        let foreign = ContenderInfo::new(ContenderId::new("plain:1"), Mode::Mutex);
+        let foreign = Arc::new(ContenderInfo::new(ContenderId::new("plain:1"), Mode::Mutex));
         let mut known = FollowedNames::new(Scope::default().with(name("asked")));
         assert!(known.see(&name("a"), vec![foreign.clone(), contender(1, "s")]).is_some());
         assert_eq!(known.see(&name("a"), vec![foreign.clone()]).map(|now| now.contenders), Some(Vec::new()));

@@ -5,6 +5,7 @@
 //! contender. So each ticket is counted once, and those that looks found gone are remembered for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lockkeeper_core::{ContenderInfo, QueueName, Ticket};
 
@@ -42,8 +43,9 @@ impl PassedTickets {
     }
 
     /// Takes in what a look shows of a lock, and what the look before has shown.
-    pub(super) fn see(&mut self, before: &[ContenderInfo], now: &[ContenderInfo]) {
-        let tickets = |infos: &[ContenderInfo]| infos.iter().filter_map(|info| info.ticket).collect::<BTreeSet<_>>();
+    pub(super) fn see(&mut self, before: &[Arc<ContenderInfo>], now: &[Arc<ContenderInfo>]) {
+        let tickets =
+            |infos: &[Arc<ContenderInfo>]| -> BTreeSet<_> { infos.iter().filter_map(|info| info.ticket).collect() };
         let now = tickets(now);
         self.gone.extend(tickets(before).difference(&now));
         self.reported.retain(|ticket, _| !now.contains(ticket));
@@ -91,11 +93,11 @@ mod tests {
         Ticket::from_bits(bits)
     }
 
-    fn seen(tickets: &[u128]) -> Vec<ContenderInfo> {
+    fn seen(tickets: &[u128]) -> Vec<Arc<ContenderInfo>> {
         let info = |&bits: &u128| {
             let mut info = ContenderInfo::new(ContenderId::new(bits.to_string()), Mode::Mutex);
             info.ticket = Some(ticket(bits));
-            info
+            Arc::new(info)
         };
         tickets.iter().map(info).collect()
     }

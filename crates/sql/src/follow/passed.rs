@@ -5,6 +5,7 @@
 //! begins anew.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lockkeeper_core::{ContenderInfo, Mode, Part, QueueName};
 
@@ -48,7 +49,7 @@ fn has_rested(last_ms: i64, now_ms: i64) -> bool {
 }
 
 /// Returns how many of those that joined a lock have passed, at most. Who waits at a gate is not counted.
-pub(super) fn passed(joined: u64, before: &[ContenderInfo], now: &[ContenderInfo]) -> u64 {
+pub(super) fn passed(joined: u64, before: &[Arc<ContenderInfo>], now: &[Arc<ContenderInfo>]) -> u64 {
     let before: BTreeSet<_> = before.iter().map(|info| &info.id).collect();
     let shown = now.iter().filter(|info| info.mode != Mode::Acquire && !before.contains(&info.id)).count();
     joined.saturating_sub(shown as u64)
@@ -118,10 +119,9 @@ mod tests {
 
     #[test]
     fn those_that_the_later_look_is_the_first_to_show_have_not_passed() {
-        let seen = |ids: &[&str]| -> Vec<_> {
-            ids.iter().map(|id| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex)).collect()
-        };
-        let at_the_gate = ContenderInfo::new(ContenderId::new("9"), Mode::Acquire);
+        let shown = |id: &str, mode| Arc::new(ContenderInfo::new(ContenderId::new(id), mode));
+        let seen = |ids: &[&str]| -> Vec<_> { ids.iter().map(|id| shown(id, Mode::Mutex)).collect() };
+        let at_the_gate = shown("9", Mode::Acquire);
         for (joined, before, now, expected) in [
             (3, &[][..], &[][..], 3),
             (3, &["1"], &["1", "4"], 2),

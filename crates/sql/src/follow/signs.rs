@@ -5,6 +5,7 @@
 //! as it does for the sessions that observe each other. Over a new connection all is seen anew.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
@@ -108,7 +109,7 @@ impl Signs {
     }
 
     /// Names those of a lock's contenders at the look before that went with their session.
-    pub(super) fn lost(&self, before: &[ContenderInfo]) -> Vec<ContenderId> {
+    pub(super) fn lost(&self, before: &[Arc<ContenderInfo>]) -> Vec<ContenderId> {
         let has_ended = |session: &String| self.ended.contains(session);
         let lost = before.iter().filter(|info| info.session.as_ref().is_some_and(has_ended));
         lost.map(|info| info.id.clone()).collect()
@@ -150,10 +151,10 @@ mod tests {
         signs.silent().iter().map(|silence| (number(&silence.session), silence.since)).collect()
     }
 
-    fn contender(session: u128) -> ContenderInfo {
+    fn contender(session: u128) -> Arc<ContenderInfo> {
         let mut info = ContenderInfo::new(ContenderId::new(format!("of {session}")), Mode::Mutex);
         info.session = Some(SessionNumber(session).to_string());
-        info
+        Arc::new(info)
     }
 
     fn lost(signs: &Signs) -> Vec<String> {

@@ -27,7 +27,7 @@ impl Tally {
                 FollowEvent::All(locks) | FollowEvent::Changed(locks) => {
                     for told in locks {
                         let (shown, more) = self.0.entry(told.lock.to_string()).or_default();
-                        shown.extend(told.contenders.into_iter().map(|info| info.id));
+                        shown.extend(told.contenders.iter().map(|info| info.id.clone()));
                         *more += told.between.more;
                     }
                 }

@@ -59,7 +59,7 @@ async fn describe_all(
         let found = ContenderReading::of(&contender, answer)?;
         Some((contender, found))
     });
-    Ok(show(found.collect()))
+    Ok(show(found.collect()).into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
 /// What the service said to a read: there may be no such node, or this user may not read it.

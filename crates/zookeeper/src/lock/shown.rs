@@ -1,5 +1,6 @@
 //! A lock as looks and followers show it: which nodes hold its contenders, in which order, and what each says. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -64,7 +65,7 @@ impl ChildGroup {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum ContenderReading {
-    Read(Box<ContenderInfo>),
+    Read(Arc<ContenderInfo>),
     /// This user may not read it. The contender stands there nevertheless.
     Refused,
 }
@@ -73,32 +74,30 @@ impl ContenderReading {
     /// Reads what the service said to a read; `None` if there is no such node any more.
     pub(super) fn of(contender: &Contender, said: Result<(Bytes, Stat), ClientError>) -> Option<Self> {
         match said {
-            Ok((data, stat)) => Some(Self::Read(Box::new(describe(contender, &data, &stat)))),
+            Ok((data, stat)) => Some(Self::Read(Arc::new(describe(contender, &data, &stat)))),
             Err(error) => error.is(ErrorCode::NoAuth).then_some(Self::Refused),
         }
     }
 }
 
-/// Their number is known, so that the list is as long as it has to be: descriptions are large, and followers make many.
-pub(super) fn show(contenders: Vec<(Contender, ContenderReading)>) -> Vec<ContenderInfo> {
+pub(super) fn show(contenders: Vec<(Contender, ContenderReading)>) -> Vec<Arc<ContenderInfo>> {
     let mut writer = None;
     let shown = contenders.into_iter().map(|(contender, found)| match found {
-        ContenderReading::Read(info) => {
-            let mut info = *info;
+        ContenderReading::Read(mut info) => {
             share_place(&mut info, &mut writer);
             info
         }
         ContenderReading::Refused => {
             let mut info = ContenderInfo::new(contender.id, contender.mode);
             info.ticket = contender.ticket;
-            info
+            Arc::new(info)
         }
     });
     shown.collect()
 }
 
 /// Gives a reader with a writer's own number the writer's token while the writer stands: it holds within that.
-fn share_place(info: &mut ContenderInfo, writer: &mut Option<(i32, Option<FencingToken>)>) {
+fn share_place(info: &mut Arc<ContenderInfo>, writer: &mut Option<(i32, Option<FencingToken>)>) {
     // Others are not looked at twice.
     if !matches!(info.mode, Mode::Read | Mode::Write | Mode::Exclusive) {
         return;
@@ -107,7 +106,7 @@ fn share_place(info: &mut ContenderInfo, writer: &mut Option<(i32, Option<Fencin
         return;
     };
     match (info.mode, &*writer) {
-        (Mode::Read, Some((number, token))) if *number == sequence => info.token = *token,
+        (Mode::Read, Some((number, token))) if *number == sequence => Arc::make_mut(info).token = *token,
         (Mode::Write | Mode::Exclusive, _) => *writer = Some((sequence, info.token)),
         _ => {}
     }

@@ -289,10 +289,10 @@ mod tests {
         let (mut state, lock) = (MonitorState::default(), QueueName::new("a").unwrap());
         let mut freezer = ContenderInfo::new(ContenderId::new("1"), Mode::Exclusive);
         freezer.frozen = Some("<script>".to_owned());
-        state.model.see(&lock, Vec::new(), None, at(100));
+        state.model.see(&lock, Vec::<ContenderInfo>::new(), None, at(100));
         state.model.see(&lock, vec![freezer], Some(at(110).boot), at(110));
         assert!(page(&state, at(120)).contains("<rect class=\"ice\""));
-        state.model.see(&lock, Vec::new(), Some(at(130).boot), at(130));
+        state.model.see(&lock, Vec::<ContenderInfo>::new(), Some(at(130).boot), at(130));
         let alert = Alert::new(About::Waiters(lock), AlertFinding::Said(String::new()), at(200).unix);
         state.model.history_mut().note_alert(&AlertNews::Raised(alert), at(200));
         let page = page(&state, at(300));

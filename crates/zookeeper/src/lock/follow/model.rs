@@ -228,7 +228,7 @@ impl NodeModel {
 
     /// The waiters of kazoo's semaphore below the base, which stand in another lock's line where locks are laid out as
     /// Curator's.
-    fn at_kazoos_gate(&self, semaphore: &QueueName) -> Vec<ContenderInfo> {
+    fn at_kazoos_gate(&self, semaphore: &QueueName) -> Vec<Arc<ContenderInfo>> {
         let gate = QueueName::new(&format!("{}{KAZOO_WAITERS}", semaphore.as_str()));
         let groups = gate.ok().and_then(|gate| self.locks.get(&gate));
         let mut waiters = groups.and_then(|groups| groups.get(&ChildGroup::Line)).map_or_else(Vec::new, |line| {
@@ -236,15 +236,15 @@ impl NodeModel {
             self.contenders(ChildGroup::Beside, &line.map(|(name, found)| (name.clone(), found.clone())).collect())
         });
         for waiter in &mut waiters {
-            waiter.mode = Mode::Acquire;
+            Arc::make_mut(waiter).mode = Mode::Acquire;
         }
         waiters
     }
 
-    fn contenders(&self, group: ChildGroup, nodes: &BTreeMap<String, ContenderReading>) -> Vec<ContenderInfo> {
+    fn contenders(&self, group: ChildGroup, nodes: &BTreeMap<String, ContenderReading>) -> Vec<Arc<ContenderInfo>> {
         // Most often there is one, which needs no order.
         if let (1, Some(ContenderReading::Read(alone))) = (nodes.len(), nodes.values().next()) {
-            return vec![(**alone).clone()];
+            return vec![alone.clone()];
         }
         let names: Vec<_> = nodes.keys().collect();
         let contenders = group.contenders(&names, self.scheme.layout()).into_iter();
@@ -287,11 +287,12 @@ mod tests {
         let contender_node = contender_node(model, path);
         let contender = model.contender_at(&contender_node).expect("a contender");
         let info = ContenderInfo::new(contender.id, contender.mode);
-        model.put(&contender_node, ContenderReading::Read(Box::new(info)));
+        model.put(&contender_node, ContenderReading::Read(Arc::new(info)));
     }
 
     fn shown(locks: &[LockSnapshot]) -> Vec<String> {
-        let ids = |infos: &[ContenderInfo]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
+        let ids =
+            |infos: &[Arc<ContenderInfo>]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
         locks.iter().map(|now| format!("{}: {}", now.lock.as_str(), ids(&now.contenders))).collect()
     }
 
@@ -385,7 +386,7 @@ mod tests {
         let refused = contender_node(&model, "a/lock-0000000002");
         model.put(&refused, ContenderReading::Refused);
         let now = model.take_changed();
-        assert_eq!(now[0].contenders[0], ContenderInfo::new(ContenderId::new("lock-0000000002"), Mode::Mutex));
+        assert_eq!(*now[0].contenders[0], ContenderInfo::new(ContenderId::new("lock-0000000002"), Mode::Mutex));
     }
 
     #[test]

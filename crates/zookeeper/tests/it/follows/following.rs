@@ -35,14 +35,14 @@ impl Following {
     }
 
     /// What looks show of all locks with contenders that are followed.
-    async fn looks(&self) -> BTreeMap<QueueName, Vec<ContenderInfo>> {
+    async fn looks(&self) -> BTreeMap<QueueName, Vec<Arc<ContenderInfo>>> {
         let mut locks = self.backend.admin().queues(&self.scope.prefix).await.expect("the locks are named");
         locks.extend(self.scope.also.iter().cloned());
         let mut shown = BTreeMap::new();
         for lock in locks {
             let contenders = self.backend.admin().inspect(&lock).await.expect("the lock is looked at");
             if !contenders.is_empty() {
-                shown.insert(lock, contenders);
+                shown.insert(lock, contenders.into_iter().map(Arc::new).collect());
             }
         }
         shown
