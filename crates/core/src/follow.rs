@@ -89,8 +89,7 @@ pub struct LockSnapshot {
     /// Which lock, as [`Part::Line`](crate::Part::Line).
     pub lock: QueueName,
     /// Its contenders, as [`AdminBackend::inspect`](crate::AdminBackend::inspect) shows them; empty if it has none any
-    /// more. Those that have not changed since
-    /// the last telling may be shared with it.
+    /// more. Those that have not changed since the last telling may be shared with it.
     pub contenders: Vec<Arc<ContenderInfo>>,
     /// Those that were there when it was told of last and did not leave by themselves: their process has died, or their
     /// session was ended. Empty where the service does not show why a contender has gone, and where that was not seen.

@@ -47,7 +47,8 @@ pub(crate) type EtcdLook<'a> = lockkeeper_session::Onlooking<'a, Connection, Lay
 pub(crate) async fn inspect(looking: EtcdLook<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
     let shot = snapshot(looking, prefix_range(looking.layout.lock(lock))).await?;
     let seen = shot.kvs.iter().filter_map(|kv| ShownContender::read(looking.layout, lock, kv)).collect();
-    Ok(in_order(seen, shot.epoch.map(|epoch| looking.layout.first_token(epoch.offset))))
+    let shown = in_order(seen, shot.epoch.map(|epoch| looking.layout.first_token(epoch.offset)));
+    Ok(shown.into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
 pub(crate) struct KeySnapshot {
@@ -82,12 +83,12 @@ pub(crate) async fn snapshot(looking: EtcdLook<'_>, range: RangeRequest) -> Resu
     Ok(KeySnapshot { revision, epoch, kvs })
 }
 
-/// A contender as a look shows it, but for its token; and where it stands.
+/// A contender as a look shows it, and where it stands. Its token is not known before it is set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ShownContender {
     rank: u8,
     position: QueuePosition,
-    info: ContenderInfo,
+    info: Arc<ContenderInfo>,
 }
 
 impl ShownContender {
@@ -106,19 +107,24 @@ impl ShownContender {
         if let Some(record) = KeyRecord::read(&kv.value).filter(|_| stored.is_ours) {
             record.describe(&mut info);
         }
-        Some(Self { rank, position: stored.position, info })
+        Some(Self { rank, position: stored.position, info: Arc::new(info) })
+    }
+
+    /// Sets its token, by the one that tokens begin at, if that is known.
+    pub(crate) fn set_token(&mut self, first_token: Option<u64>) {
+        let token = first_token.and_then(|first| self.position.token(first));
+        if self.info.token != token {
+            Arc::make_mut(&mut self.info).token = token;
+        }
     }
 }
 
 /// Shows the contenders of a lock in the order of its queues, with their tokens.
-pub(crate) fn in_order(mut seen: Vec<ShownContender>, first_token: Option<u64>) -> Vec<ContenderInfo> {
+pub(crate) fn in_order(mut seen: Vec<ShownContender>, first_token: Option<u64>) -> Vec<Arc<ContenderInfo>> {
     let key = |seen: &ShownContender| (seen.rank, seen.position);
     seen.sort_by(|one, other| (key(one), &one.info.id).cmp(&(key(other), &other.info.id)));
-    let with_token = |ShownContender { position, mut info, .. }: ShownContender| {
-        info.token = first_token.and_then(|first| position.token(first));
-        info
-    };
-    seen.into_iter().map(with_token).collect()
+    seen.iter_mut().for_each(|seen| seen.set_token(first_token));
+    seen.into_iter().map(|seen| seen.info).collect()
 }
 
 /// The range of all keys that begin with this; no key is empty.

@@ -45,10 +45,10 @@ impl QueueChange {
             let position = positions.find(left.iter().map(|one| one.as_ref().map(|one| &*one.info)), &info);
             let old = position.and_then(|position| left[position].take());
             first_left = first_left.min(position.unwrap_or(usize::MAX));
-            let before = old.as_ref().map(|old| (&*old.info, old.hold.is_some()));
-            let is_as_before = old.as_ref().is_some_and(|old| old.info == info && old.hold.is_some() == holds);
-            changed.extend((!is_as_before).then_some(place));
+            let before = old.as_ref().map(|old| (&old.info, old.hold.is_some()));
+            changed.extend((before != Some((&info, holds))).then_some(place));
             granted.extend((holds && before.is_none_or(|(_, held)| !held)).then_some(place));
+            let before = before.map(|(old, held)| (&**old, held));
             happened.extend(events(before, &info, holds).map(|kind| (kind, info.clone())));
             let asked = old.as_ref().map_or_else(|| gate.asked(&info), |old| old.asked);
             contenders.push(KnownContender { asked, ..KnownContender::seen(old, info, holds, known, now) });

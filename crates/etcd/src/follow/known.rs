@@ -49,6 +49,10 @@ impl FollowedLock {
         let (contenders, came, passed) = (BTreeMap::new(), BTreeSet::new(), PassedBetween::default());
         Self { name, contenders, is_told: false, came, passed }
     }
+
+    fn set_tokens(&mut self, first_token: Option<u64>) {
+        self.contenders.values_mut().for_each(|contender| contender.seen.set_token(first_token));
+    }
 }
 
 impl FollowedLocks {
@@ -119,7 +123,8 @@ impl FollowedLocks {
             return;
         };
         if lock.came.remove(key) && gone.is_named {
-            in_order(vec![gone.seen], self.first_token).into_iter().for_each(|info| lock.passed.add(info));
+            let gone = in_order(vec![gone.seen], self.first_token).into_iter().map(Arc::unwrap_or_clone);
+            gone.for_each(|info| lock.passed.add(info));
         }
         self.changed.insert(text.to_owned());
     }
@@ -128,6 +133,7 @@ impl FollowedLocks {
     pub(super) fn renew(&mut self, newer: Self) {
         self.begin_tokens_at(newer.first_token);
         let mut found = newer.locks;
+        self.locks.values_mut().chain(found.values_mut()).for_each(|lock| lock.set_tokens(self.first_token));
         for (text, lock) in &mut self.locks {
             let contenders = found.remove(text).map(|lock| lock.contenders).unwrap_or_default();
             if lock.contenders != contenders {
@@ -174,10 +180,11 @@ impl FollowedLocks {
     fn show(&mut self, text: &str) -> Option<LockSnapshot> {
         let is_asked_for = self.also.contains_key(text);
         let lock = self.locks.get_mut(text)?;
+        // Where they are kept, so that all tellings share them.
+        lock.set_tokens(self.first_token);
         let is_shown = is_asked_for || lock.contenders.values().any(|contender| contender.is_named);
         let seen = lock.contenders.values().filter(|_| is_shown).map(|contender| contender.seen.clone());
-        let contenders = in_order(seen.collect(), self.first_token).into_iter().map(Arc::new).collect();
-        let now = LockSnapshot::new(lock.name.clone(), contenders);
+        let now = LockSnapshot::new(lock.name.clone(), in_order(seen.collect(), self.first_token));
         let was_told = std::mem::replace(&mut lock.is_told, !now.contenders.is_empty());
         lock.came.clear();
         let now = now.after(std::mem::take(&mut lock.passed));
@@ -256,6 +263,18 @@ mod tests {
         assert!(!known.has_changed());
         known.renew(look("2000", &[("b", 1, 6)]));
         assert_eq!(shown(&known.changes()), ["b: 2006", "c: ", "d: ", "e: "]);
+    }
+
+    #[test]
+    fn a_contender_that_has_not_changed_is_shared_by_all_tellings() {
+        let mut known = known(KeyNaming::Ours, &Scope::default());
+        known.put(&KeyValue { value: b"1000".to_vec(), ..kv("/x/e", 1, 0) });
+        known.put(&kv(&key("a", 1), 7, 1));
+        let before = known.all();
+        known.put(&kv(&key("a", 2), 8, 1));
+        let after = known.changes();
+        assert_eq!((shown(&before), shown(&after)), (vec!["a: 1007".to_owned()], vec!["a: 1007 1008".to_owned()]));
+        assert!(Arc::ptr_eq(&before[0].contenders[0], &after[0].contenders[0]));
     }
 
     #[test]

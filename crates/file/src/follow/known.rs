@@ -247,10 +247,10 @@ impl HolderPipes {
         seen: &[Arc<ContenderInfo>],
         looker: &Looker,
     ) -> Vec<ContenderId> {
-        // A contender of ours notes when it is granted what it asks for.
         let mut watched = self.locks.remove(lock).unwrap_or_default();
         self.readers -= watched.len();
         let mut kept = BTreeMap::new();
+        // A contender of ours notes when it is granted what it asks for.
         for holder in seen.iter().filter(|info| info.granted_unix.is_some()) {
             let has_room = self.readers < self.readers_max;
             let open = || has_room.then(|| open_reader(directory, holder.id.as_str()).ok()).flatten();
