@@ -91,6 +91,10 @@ impl Backoff {
         max: Duration::from_secs(2),
     };
 
+    /// Between requests that a service turns away since it has more to do than it can. Thousands may ask: what is
+    /// refused takes its time too.
+    pub const OVERLOADED: Self = Self::new(Duration::from_millis(500), Duration::from_secs(5));
+
     /// Between attempts of a contender to leave its queue that the service refuses: only an operator can help.
     pub const LEAVING: Self = Self::new(Duration::from_millis(500), Duration::from_secs(10));
 

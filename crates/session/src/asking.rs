@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Backoff, BoxFuture};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 
-use crate::{Effect, Failure};
+use crate::{Effect, Failure, FailureKind};
 
 /// How long after the end of a connection its driver may take to hand out what it has read, on a busy machine.
 const HANDED_OUT_WITHIN: Duration = Duration::from_secs(1);
@@ -170,6 +170,30 @@ impl<A: Send + 'static> fmt::Debug for Asking<A> {
     }
 }
 
+/// Asks for what may be asked for twice, again in growing pauses while the service has more to do than it can, until
+/// this moment.
+///
+/// # Errors
+///
+/// Why it was not had.
+pub async fn until_taken<T, A>(clock: &dyn Clock, deadline: BootInstant, ask: impl Fn() -> A) -> Result<T, Failure>
+where
+    A: Future<Output = Result<T, Failure>>,
+{
+    let mut pauses = Backoff::OVERLOADED;
+    loop {
+        let failure = match ask().await {
+            Err(failure) if failure.kind == FailureKind::Overloaded => failure,
+            answer => return answer,
+        };
+        tokio::select! {
+            biased;
+            () = clock.sleep_until(deadline) => return Err(failure),
+            () = pauses.rest(clock) => {}
+        }
+    }
+}
+
 /// Something that is ended if it is never claimed, as when a caller gives up.
 #[derive(Debug)]
 pub struct Unclaimed<T, E: FnOnce(T)>(Option<(T, E)>);
@@ -214,7 +238,7 @@ impl<T, E: FnOnce(T)> Drop for Unclaimed<T, E> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use lockkeeper_core::clock::TestClock;
     use tokio::sync::oneshot;
@@ -240,6 +264,30 @@ mod tests {
         assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         answer.send(7).unwrap();
         assert_eq!(asking.await, Some(Ok(7)));
+    }
+
+    /// Asks a service that turns this many requests away, for 20 s; returns the answer, and after how long it came.
+    async fn asked(refusals: usize, failure: Failure) -> (Result<(), Failure>, Duration) {
+        let (clock, asked) = (TestClock::new(), AtomicUsize::new(0));
+        let begun = clock.now();
+        let ask = || {
+            let is_refused = asked.fetch_add(1, Ordering::SeqCst) < refusals;
+            std::future::ready(if is_refused { Err(failure.clone()) } else { Ok(()) })
+        };
+        let answer = until_taken(&clock, begun.saturating_add(Duration::from_secs(20)), ask).await;
+        (answer, clock.now().saturating_duration_since(begun))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_with_too_much_to_do_is_asked_again_in_growing_pauses_and_no_other() {
+        let busy = Failure::new(FailureKind::Overloaded, Effect::None, "busy");
+        let (answer, took) = asked(4, busy.clone()).await;
+        answer.expect("the fifth is taken");
+        assert!((5_625..=7_510).contains(&took.as_millis()), "{took:?}");
+        let (answer, took) = asked(usize::MAX, busy).await;
+        assert_eq!((answer.unwrap_err().kind, took.as_secs()), (FailureKind::Overloaded, 20));
+        let (answer, took) = asked(1, Failure::broken(Effect::None)).await;
+        assert_eq!((answer.unwrap_err().kind, took), (FailureKind::Broken, Duration::ZERO));
     }
 
     #[tokio::test]

@@ -38,6 +38,8 @@ pub enum FailureKind {
     Compacted,
     /// There was no answer in time.
     Deadline,
+    /// What was to be made is there.
+    Exists,
     /// The memory, the disk, or another store of the server is full.
     Full,
     /// More was asked for at a time than a named limit of ours.
@@ -60,6 +62,8 @@ pub enum FailureKind {
     Unavailable,
     /// The server does not have what locks need.
     Unsupported,
+    /// The service has more to do than it can, and turns requests away.
+    Overloaded,
     /// The service refused it for another reason.
     Other,
 }
@@ -79,12 +83,13 @@ impl FailureKind {
             Self::Refused => (ErrorKind::Refused, false),
             Self::Settings => (ErrorKind::InvalidConfig, false),
             Self::Unsupported => (ErrorKind::Unsupported, false),
-            Self::Protocol | Self::Other => (ErrorKind::Backend, false),
+            Self::Exists | Self::Protocol | Self::Other => (ErrorKind::Backend, false),
             Self::Broken
             | Self::Busy
             | Self::Compacted
             | Self::Deadline
             | Self::Moved
+            | Self::Overloaded
             | Self::ReadOnly
             | Self::TooFewReplicas
             | Self::Unavailable => (ErrorKind::ConnectionLost, true),

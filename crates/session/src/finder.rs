@@ -9,6 +9,7 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
 
 use crate::lookup::{Lookup, Lookups, Names};
+use crate::turns::{OPENED_AT_ONCE_MAX, turn_to_open};
 use crate::{Effect, Failure, FailureKind, Order, Server, Ways, contained, share};
 
 /// How often in one round a server may send us to another one: the first knows the right one, unless what is asked for
@@ -81,6 +82,32 @@ impl Finder {
             Self::new(names, vec![named], Order::Listed, clock.clone()).try_each(attempt_ends, attempt).await
         };
         self.try_each(deadline, guided).await
+    }
+
+    /// Opens a session by a round, at its turn among those that this process opens.
+    ///
+    /// # Errors
+    ///
+    /// Why the round found nothing, or that there was no turn before the deadline.
+    #[expect(clippy::future_not_send, reason = "it is for attempts that are")]
+    pub async fn open<T, A>(
+        &mut self,
+        deadline: BootInstant,
+        attempt: impl Fn(Server, BootInstant) -> A,
+    ) -> Result<T, Failure>
+    where
+        A: Future<Output = Result<T, Failure>>,
+    {
+        let clock = self.clock.clone();
+        let _turn = tokio::select! {
+            biased;
+            turn = turn_to_open(self.ways.servers()) => turn,
+            () = clock.sleep_until(deadline) => {
+                let message = format!("{OPENED_AT_ONCE_MAX} others of this process were opened until the deadline");
+                return Err(Failure::new(FailureKind::Deadline, Effect::None, message));
+            }
+        };
+        self.round(deadline, attempt).await
     }
 
     async fn try_each<T, A>(

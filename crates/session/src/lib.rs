@@ -29,7 +29,8 @@
 //! What is the same wherever a session asks its service over one connection after the other.
 //!
 //! - **Ways** (`ways`, pure; `lookup`, `finder`, `dial`): each address of a name is a way, tried in rounds with shares
-//!   of the time; the next session begins where the last attempt stopped. A `Socket` is TCP or TLS, and judges why
+//!   of the time; the next session begins where the last attempt stopped. A process opens some sessions at a time
+//!   (`turns`). A `Socket` is TCP or TLS, and judges why
 //!   there was none. Whether a server is the one that is looked for, the backend knows.
 //! - **A session's life** (`life`, `keeping`): the task of `keep` uses a connection, finds the next one, takes the
 //!   session over, and ends it; a backend says by `Keeping` how a connection is opened, used and taken over. Calls go
@@ -67,9 +68,10 @@ mod site;
 mod task;
 mod tcp;
 mod timing;
+mod turns;
 mod ways;
 
-pub use asking::{Asking, Unclaimed, answered, in_time, late, or_never, share, until};
+pub use asking::{Asking, Unclaimed, answered, in_time, late, or_never, share, until, until_taken};
 pub use dial::{AnswerMeter, Socket, Stream, connect_tcp};
 pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
 pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};

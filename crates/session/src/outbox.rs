@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use lockkeeper_core::BoxFuture;
+use lockkeeper_core::{Backoff, BoxFuture};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -37,6 +37,8 @@ pub struct SessionCall<L, T> {
     turn: u64,
     make: Make<L, T>,
     sending: Sending<T>,
+    /// The pauses after answers that the service has too much to do.
+    pub(crate) overload: Backoff,
 }
 
 enum Sending<T> {
@@ -53,7 +55,7 @@ impl<L: Link> CallOutbox<L> {
         let turn = state.next_turn;
         state.next_turn += 1;
         let sending = state.send(turn, make.clone());
-        SessionCall { turn, make, sending }
+        SessionCall { turn, make, sending, overload: Backoff::OVERLOADED }
     }
 
     /// Sends a call again after a failure, at its turn.

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-/// A session that holds or waits proves itself once in this part of the timeout …
+/// A session that holds proves itself once in this part of the timeout; also one that waits, where a proof looks after
+/// the sessions of others …
 const HOLDING_DIVISOR: u32 = 6;
 
 /// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
@@ -13,7 +14,7 @@ const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
 /// A proof that was turned away is tried again after this part of that time.
 const AGAIN_DIVISOR: u32 = 4;
 
-/// One that neither holds nor waits proves itself once in this part of the timeout. So late, at most, others see a sign
+/// Any other proves itself once in this part of the timeout. So late, at most, others see a sign
 /// of it for the first time: a dead session goes a quarter of its timeout after that timeout.
 const IDLE_DIVISOR: u32 = 4;
 
@@ -27,7 +28,7 @@ const MARGIN_DIVISOR: u32 = 50;
 /// No connection is given up sooner than this, since a busy machine answers late.
 const PATIENCE_MIN: Duration = Duration::from_millis(500);
 
-/// How long after a proof the next one is sent, while the session holds or waits.
+/// How long after a proof the next one is sent, while the session holds.
 #[must_use]
 pub fn holding_interval(timeout: Duration) -> Duration {
     (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
@@ -47,7 +48,8 @@ pub trait SessionTiming: Copy {
     /// How long before its deadline a holder certainly learns that proofs fail.
     fn notice(self) -> Duration;
 
-    /// How long after a proof the next one is sent, while the session holds or waits.
+    /// How long after a proof the next one is sent, while the session holds; also while it waits, where a proof looks
+    /// after the sessions of others.
     fn holding_interval(self) -> Duration {
         holding_interval(self.timeout())
     }
@@ -57,7 +59,7 @@ pub trait SessionTiming: Copy {
         self.holding_interval() / AGAIN_DIVISOR
     }
 
-    /// How long after a proof the next one is sent, while it does neither.
+    /// How long after a proof the next one is sent otherwise.
     fn idle_interval(self) -> Duration {
         self.timeout() / IDLE_DIVISOR
     }

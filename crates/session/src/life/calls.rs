@@ -80,6 +80,8 @@ impl<L: Link> Life<L> {
         if failure.needs_another() {
             // Where each connection fails at once, the caller can still give the call up.
             tokio::task::yield_now().await;
+        } else if failure.kind == FailureKind::Overloaded && failure.keeps_connection() {
+            call.overload.rest(&*self.clock).await;
         } else {
             self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
         }
