@@ -188,7 +188,7 @@ async fn try_watch(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Find
 
 /// Asks for the shortest lease, renews it, and gives it back.
 async fn try_least_timeout(looking: EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
-    let granted = match looking.connection.call(LeaseGrantRequest { ttl: 1 }, looking.deadline).await {
+    let granted = match looking.connection.call(LeaseGrantRequest { ttl: 1, id: 0 }, looking.deadline).await {
         Ok(granted) => granted,
         // The member's own status reports it.
         Err(failure) if failure.kind == FailureKind::Full => return Ok(None),

@@ -191,6 +191,9 @@ pub(crate) struct LeaseGrantRequest {
     /// In seconds.
     #[prost(int64, tag = "1")]
     pub(crate) ttl: i64,
+    /// The number of the lease; etcd chooses one for 0.
+    #[prost(int64, tag = "2")]
+    pub(crate) id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

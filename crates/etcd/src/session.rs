@@ -3,19 +3,20 @@
 //! Here is the state that all parts of a session share, and what a connection of it begins with.
 //!
 //! - `belief`: the rule, pure. `lanes`: the order of the calls.
-//! - `driver`: has the lease granted, keeps it alive, connects again, and ends the session.
+//! - `opening`: has the lease granted. `driver`: keeps it alive, connects again, and ends the session.
 //!
 //! What is stored for locks, and what is asked of them, is left to `queue`.
 
 mod belief;
 mod driver;
 mod lanes;
+mod opening;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use belief::Timing;
-pub(crate) use driver::open;
 pub(crate) use lanes::QueuedRemoval;
+pub(crate) use opening::open;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -47,10 +48,10 @@ pub(crate) struct Core {
     /// The greatest revision that a quorum has answered with.
     revision: AtomicI64,
     pub(crate) lanes: Arc<Lanes>,
-    /// How many contenders of the session stand in queues, or are about to.
-    dependents: AtomicUsize,
-    /// Wakes the renewal when there is a first dependent.
-    entered: Notify,
+    /// How many contenders of the session hold a lock, or may: all but waiters.
+    holders: AtomicUsize,
+    /// Wakes the renewal when there is a first one.
+    first_holder: Notify,
 }
 
 struct GrantedLease {
@@ -77,8 +78,8 @@ impl Core {
             belief: Mutex::new(belief),
             epoch: Mutex::new(TokenEpoch { offset: 0, written: 0 }),
             revision: AtomicI64::new(0),
-            dependents: AtomicUsize::new(0),
-            entered: Notify::new(),
+            holders: AtomicUsize::new(0),
+            first_holder: Notify::new(),
         }
     }
 
@@ -104,18 +105,18 @@ impl Core {
         self.revision.store(revision, Ordering::SeqCst);
     }
 
-    pub(crate) fn depend(&self) {
-        if self.dependents.fetch_add(1, Ordering::SeqCst) == 0 {
-            self.entered.notify_one();
+    pub(crate) fn add_holder(&self) {
+        if self.holders.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.first_holder.notify_one();
         }
     }
 
-    pub(crate) fn remove_dependent(&self) {
-        self.dependents.fetch_sub(1, Ordering::SeqCst);
+    pub(crate) fn remove_holder(&self) {
+        self.holders.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn has_dependents(&self) -> bool {
-        self.dependents.load(Ordering::SeqCst) > 0
+    fn may_hold(&self) -> bool {
+        self.holders.load(Ordering::SeqCst) > 0
     }
 
     /// Waits until this connection is not in use any more, but not beyond the deadline.
@@ -194,6 +195,7 @@ pub(crate) struct TokenEpoch {
 pub(crate) type EtcdLink = lockkeeper_session::Linked<Connection, Begun>;
 
 pub(crate) struct Begun {
+    /// The first of them is of the session's key.
     pub(crate) watches: KeyWatches,
     /// The revision at which the session's key was written when this connection began. A join names it, so that none of
     /// an older connection takes effect any more. `None` if the service had no room for that: then nothing joins.

@@ -85,8 +85,8 @@ impl KeyJoin {
         let mut claims = inner.claims.lock();
         for JoinEntry { ticket, name, .. } in &mut wanted {
             name.slot = claims.take_slot(inner.core.epoch().written);
-            claims.begin(*ticket, ContenderClaim { name: name.clone(), joining: joining.clone() });
-            inner.core.depend();
+            claims.begin(*ticket, ContenderClaim::new(name.clone(), joining.clone()));
+            inner.core.add_holder();
         }
         drop(claims);
         Some(Self { queues: Arc::downgrade(queues), inner, queue: queue.clone(), wanted, joining, shows_whole })

@@ -52,9 +52,23 @@ impl QueueCore {
 
     /// Ends the claim of a ticket, if it has one. The slot of a contender that is gone is free again.
     pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
-        let had_one = self.claims.lock().end(ticket, is_gone);
-        if had_one {
-            self.core.remove_dependent();
+        let may_hold = self.claims.lock().end(ticket, is_gone);
+        if may_hold {
+            self.core.remove_holder();
+        }
+    }
+
+    fn begin_wait(&self, ticket: Ticket) {
+        let did_hold = self.claims.lock().begin_wait(ticket);
+        if did_hold {
+            self.core.remove_holder();
+        }
+    }
+
+    fn end_wait(&self, ticket: Ticket) {
+        let may_hold = self.claims.lock().end_wait(ticket);
+        if may_hold {
+            self.core.add_holder();
         }
     }
 
@@ -134,6 +148,25 @@ impl QueueCore {
     }
 }
 
+/// A wait of a contender of ours for one ahead. While it lives, the contender holds nothing.
+pub(super) struct WaitingContender {
+    inner: Arc<QueueCore>,
+    ticket: Ticket,
+}
+
+impl WaitingContender {
+    pub(super) fn begin(inner: &Arc<QueueCore>, ticket: Ticket) -> Self {
+        inner.begin_wait(ticket);
+        Self { inner: inner.clone(), ticket }
+    }
+}
+
+impl Drop for WaitingContender {
+    fn drop(&mut self) {
+        self.inner.end_wait(self.ticket);
+    }
+}
+
 /// Separates work from its answer: the work goes on without a caller, and a caller learns if it cannot go on.
 fn answered<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -166,6 +199,14 @@ pub(super) struct ContenderClaim {
     /// Its name in the first segment.
     pub(super) name: Name,
     pub(super) joining: Arc<KeyJoinProgress>,
+    /// How many waits for contenders ahead of it are under way.
+    waits: usize,
+}
+
+impl ContenderClaim {
+    pub(super) fn new(name: Name, joining: Arc<KeyJoinProgress>) -> Self {
+        Self { name, joining, waits: 0 }
+    }
 }
 
 /// The progress of a join, shared by all of its entries.
@@ -253,16 +294,28 @@ impl Claims {
         self.by_ticket.get(&ticket)
     }
 
-    /// Forgets a claim; returns whether there was one. Its slot is free if its contender is certainly gone, and cannot
-    /// come any more.
+    /// Notes that a wait begins; returns whether the contender waits only since now.
+    fn begin_wait(&mut self, ticket: Ticket) -> bool {
+        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return false };
+        claim.waits += 1;
+        claim.waits == 1
+    }
+
+    /// Notes that a wait ends; returns whether the contender does not wait any more.
+    fn end_wait(&mut self, ticket: Ticket) -> bool {
+        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return false };
+        claim.waits = claim.waits.saturating_sub(1);
+        claim.waits == 0
+    }
+
+    /// Forgets a claim; returns whether there was one, and it did not wait. Its slot is free if its contender is
+    /// certainly gone, and cannot come any more.
     pub(super) fn end(&mut self, ticket: Ticket, is_gone: bool) -> bool {
-        let ended = self.by_ticket.remove(&ticket);
-        if let Some(claim) = &ended
-            && is_gone
-        {
+        let Some(claim) = self.by_ticket.remove(&ticket) else { return false };
+        if is_gone {
             self.slots.free.insert(claim.name.slot);
         }
-        ended.is_some()
+        claim.waits == 0
     }
 }
 
@@ -310,7 +363,7 @@ mod tests {
         let take = |claims: &mut Claims, epoch| {
             let slot = claims.take_slot(epoch);
             let name = Name { mode: Mode::Mutex, segment: 0, lease: 1, slot, number: 0, beside: None };
-            claims.begin(Ticket::from_bits(slot.into()), ContenderClaim { name, joining: Arc::default() });
+            claims.begin(Ticket::from_bits(slot.into()), ContenderClaim::new(name, Arc::default()));
             slot
         };
         let end = |claims: &mut Claims, slot: u32| claims.end(Ticket::from_bits(slot.into()), true);
@@ -324,5 +377,20 @@ mod tests {
         assert_eq!(take(&mut claims, 9), 4);
         assert!(claims.end(Ticket::from_bits(5), false));
         assert_eq!(take(&mut claims, 9), 6, "the name of one that stays is not taken again");
+    }
+
+    #[test]
+    fn a_contender_that_waits_may_not_hold_until_its_last_wait_has_ended() {
+        let mut claims = Claims::default();
+        let name = |slot| Name { mode: Mode::Mutex, segment: 0, lease: 1, slot, number: 0, beside: None };
+        let ticket = Ticket::from_bits;
+        claims.begin(ticket(1), ContenderClaim::new(name(0), Arc::default()));
+        assert!(claims.begin_wait(ticket(1)) && !claims.begin_wait(ticket(1)));
+        assert!(!claims.end_wait(ticket(1)) && claims.end_wait(ticket(1)));
+        assert!(claims.end(ticket(1), true), "it may have held until then");
+        claims.begin(ticket(2), ContenderClaim::new(name(1), Arc::default()));
+        assert!(claims.begin_wait(ticket(2)));
+        assert!(!claims.end(ticket(2), true), "it waited");
+        assert!(!claims.end_wait(ticket(2)), "it is gone");
     }
 }

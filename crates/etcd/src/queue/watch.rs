@@ -1,4 +1,4 @@
-//! Watches: on the contender ahead, on a queue or a value, and on our own contenders and the session's key.
+//! Watches: on the contender ahead, on a queue or a value, and on our own contenders.
 //!
 //! A wait watches one key, so that one departure wakes one waiter. A watch is made before the look behind it, so that
 //! no change falls between them. Most locks are released soon, and then a watch would cost more than the lock: so a
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::layout::KeyRecord;
 use crate::proto::{KeyValue, RangeRequest};
-use crate::queue::state::{Etcd, EtcdPlace, QueueCore, Queues};
+use crate::queue::state::{Etcd, EtcdPlace, QueueCore, Queues, WaitingContender};
 use crate::rpc::{KeyEvent, KeyWatch, WatchRange, key_range};
 use crate::session::{EtcdLink, header};
 
@@ -125,13 +125,17 @@ type AheadKey = (Vec<u8>, i64);
 /// Sets the watches now: first on our own contender, so that its removal is known before the other's.
 pub(super) fn depart(queues: &Arc<Queues>, departing: Departing<Etcd>) -> BoxFuture<Result<Departure, Failure>> {
     let Departing { link, queue, ahead, mine } = departing;
-    if let Some(mine) = mine.filter(|mine| !mine.own.is_watched()) {
-        watch_place(queues, &link, &mine);
-    }
     let inner = queues.service.inner.clone();
+    let waiting = mine.map(|mine| {
+        if !mine.own.is_watched() {
+            watch_place(queues, &link, &mine);
+        }
+        WaitingContender::begin(&inner, mine.ticket)
+    });
     let ahead = inner.core.layout.contender(&queue, &ahead);
     let mut subscription = Subscription::begin(&link, WatchRange::Deletion(ahead.0.clone()));
     Box::pin(async move {
+        let _waiting = waiting;
         if let Some(revision) = until_gone(&inner, &link, &ahead, &mut subscription).await? {
             inner.note_told(&link, revision);
             return Ok(Departure::Gone);
@@ -189,14 +193,6 @@ async fn look_and_pause(inner: &QueueCore, link: &EtcdLink, (key, created): &Ahe
 pub(super) async fn run_guard(queues: Arc<Queues>) {
     let inner = queues.service.inner.clone();
     while let Some(link) = inner.core.life.next_link().await {
-        let expiring = inner.clone();
-        let on_session = move |event: KeyEvent<'_>| {
-            if matches!(event, KeyEvent::Deleted(_)) {
-                expiring.core.life.expire();
-            }
-        };
-        let session = inner.core.layout.session(inner.core.lease);
-        let _session_watch = link.watches.watch(WatchRange::Deletion(session), Box::new(on_session));
         for place in queues.standing() {
             watch_place(&queues, &link, &place);
         }
@@ -204,6 +200,7 @@ pub(super) async fn run_guard(queues: Arc<Queues>) {
             tokio::select! {
                 biased;
                 () = inner.core.life.until_other(&link) => break,
+                () = link.watches.first_deleted() => return inner.core.life.expire(),
                 place = inner.young.grown(&*inner.core.life.clock) => if !place.own.is_watched() {
                     watch_place(&queues, &link, &place);
                 }

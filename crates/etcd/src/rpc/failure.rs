@@ -28,6 +28,13 @@ const TOO_MANY: &str = "too many requests";
 /// etcd's message for a renewal that it has not begun, since what was committed before is not applied within a second.
 const BEHIND: &str = "waiting for the applied index took too long";
 
+/// etcd's message for a request that it has not taken in within its time, and may still; it has more words where a
+/// leader or a connection was lost.
+const TIMED_OUT: &str = "etcdserver: request timed out";
+
+/// What a member says, without a code, whose log took no entry for a request within its time.
+const NOT_PROPOSED: &str = "context deadline exceeded";
+
 /// etcd's message for a request without a user.
 const NO_USER: &str = "user name is empty";
 
@@ -90,9 +97,11 @@ fn of_transport(status: &Status) -> Failure {
 fn of_answer(code: Code, message: &str) -> Failure {
     let (kind, effect) = match code {
         Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),
+        Code::FailedPrecondition if message.contains("lease already exists") => (FailureKind::Exists, Effect::None),
         Code::NotFound if message.contains("lease not found") => (FailureKind::SessionGone, Effect::None),
+        _ if message == TIMED_OUT => (FailureKind::Overloaded, Effect::Unknown),
+        _ if message.contains(TOO_MANY) || message.contains(BEHIND) => (FailureKind::Overloaded, Effect::None),
         Code::ResourceExhausted => (FailureKind::Unavailable, Effect::None),
-        _ if message.contains(TOO_MANY) || message.contains(BEHIND) => (FailureKind::Unavailable, Effect::None),
         // A token has expired; the next connection gets another one.
         Code::Unauthenticated if message.contains("invalid auth token") => (FailureKind::Broken, Effect::None),
         // The rights were changed since the token was given.
@@ -109,6 +118,7 @@ fn of_answer(code: Code, message: &str) -> Failure {
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => (FailureKind::Other, Effect::None),
         // Without a leader, or while it changes, a request may still be taken in later.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => (FailureKind::Unavailable, Effect::Unknown),
+        _ if message.contains(NOT_PROPOSED) => (FailureKind::Overloaded, Effect::Unknown),
         _ => (FailureKind::Other, Effect::Unknown),
     };
     Failure::new(kind, effect, message)
@@ -138,6 +148,18 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_a_busy_member_has_not_taken_in_may_be_made_again() {
+        for (code, message, effect) in [
+            (Code::Unknown, "etcdserver: too many requests", Effect::None),
+            (Code::Unknown, "context deadline exceeded", Effect::Unknown),
+            (Code::Unavailable, "etcdserver: request timed out", Effect::Unknown),
+        ] {
+            let failure = of_status(Status::new(code, message));
+            assert_eq!((failure.kind, failure.effect), (FailureKind::Overloaded, effect), "{message}");
+        }
+    }
+
+    #[test]
     fn an_answer_of_the_server_says_whether_trying_again_can_help() {
         for (code, message, kind, advice) in [
             (
@@ -160,6 +182,7 @@ mod tests {
                 ErrorKind::ConnectionLost,
                 Advice::Transient,
             ),
+            (Code::Unknown, "context deadline exceeded", ErrorKind::ConnectionLost, Advice::Unknown),
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Refused, Advice::Permanent),
             (
                 Code::InvalidArgument,

@@ -63,6 +63,7 @@ struct WatchStream {
     /// Each watch sends two requests at most, so that their number is bounded by that of the waits.
     requests: mpsc::UnboundedSender<WatchRequest>,
     registry: Mutex<SubscriberTable>,
+    is_first_deleted: watch::Sender<bool>,
     is_over: watch::Sender<bool>,
 }
 
@@ -78,13 +79,13 @@ struct SubscriberTable {
 
 impl KeyWatches {
     /// Opens the stream, and starts the task that reads it; it ends with the connection. The first watch is of a key
-    /// that our user may read.
+    /// that our user may read: [`Self::first_deleted`] tells of it.
     ///
     /// The stream is answered after its first request only. The answer to this one tells a member, which gives a watch
     /// the number that is asked for, from `etcd grpc-proxy`, which counts.
     pub(crate) async fn open(connection: &Connection, key: Vec<u8>, deadline: BootInstant) -> Result<Self, Failure> {
         let (requests, sent) = mpsc::unbounded_channel();
-        let shared = WatchStream { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
+        let shared = Arc::new(WatchStream::new(requests));
         shared.send(WatchUnion::Create(WatchRange::Deletion(key).request(FIRST_WATCH)));
         let mut answers = connection.stream(PATH, UnboundedReceiverStream::new(sent), deadline).await?;
         let first = async { answers.message().await.map_err(of_status) };
@@ -94,8 +95,13 @@ impl KeyWatches {
             WatchResponse { watch_id: FIRST_WATCH, .. } | WatchResponse { canceled: true, .. } => {}
             _ => return Err(Failure::new(FailureKind::Settings, Effect::None, PROXY).at(connection.server())),
         }
-        shared.send(WatchUnion::Cancel(WatchCancelRequest { watch_id: FIRST_WATCH }));
-        let shared = Arc::new(shared);
+        let telling = Arc::downgrade(&shared);
+        let first = move |event: KeyEvent<'_>| {
+            if let (KeyEvent::Deleted(_), Some(shared)) = (event, telling.upgrade()) {
+                shared.is_first_deleted.send_replace(true);
+            }
+        };
+        shared.registry.lock().subscribers.insert(FIRST_WATCH, Some(Box::new(first)));
         tokio::spawn(read(answers, shared.clone()));
         Ok(Self { shared })
     }
@@ -118,10 +124,13 @@ impl KeyWatches {
         KeyWatch { id, shared: self.shared.clone() }
     }
 
+    /// Waits until the key of the first watch was deleted.
+    pub(crate) async fn first_deleted(&self) {
+        until(&self.shared.is_first_deleted).await;
+    }
+
     pub(crate) async fn over(&self) {
-        let mut is_over = self.shared.is_over.subscribe();
-        // `self` holds the sender.
-        let _ = is_over.wait_for(|&is_over| is_over).await;
+        until(&self.shared.is_over).await;
     }
 }
 
@@ -137,7 +146,18 @@ impl WatchRange {
     }
 }
 
+/// The caller holds the sender, so that an end of it is not waited for.
+async fn until(is_so: &watch::Sender<bool>) {
+    let mut is_so = is_so.subscribe();
+    let _ = is_so.wait_for(|&is_so| is_so).await;
+}
+
 impl WatchStream {
+    fn new(requests: mpsc::UnboundedSender<WatchRequest>) -> Self {
+        let [is_first_deleted, is_over] = [(); 2].map(|()| watch::Sender::new(false));
+        Self { requests, registry: Mutex::default(), is_first_deleted, is_over }
+    }
+
     fn send(&self, request: WatchUnion) {
         // If the stream has ended, the reader tells all subscribers.
         let _ = self.requests.send(WatchRequest { request_union: Some(request) });
@@ -247,8 +267,7 @@ mod tests {
 
     fn watches() -> (KeyWatches, mpsc::UnboundedReceiver<WatchRequest>) {
         let (requests, sent) = mpsc::unbounded_channel();
-        let shared = WatchStream { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
-        (KeyWatches { shared: Arc::new(shared) }, sent)
+        (KeyWatches { shared: Arc::new(WatchStream::new(requests)) }, sent)
     }
 
     fn deletion(watch_id: i64) -> WatchResponse {

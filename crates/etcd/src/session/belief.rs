@@ -37,10 +37,11 @@ impl SessionTiming for Timing {
         self.timeout / 2
     }
 
-    /// At worst, the last renewal was answered as late as may be, and the next one was due an interval later.
+    /// At worst, the last renewal was answered as late as may be, and the next one was due an interval later; or the
+    /// lock was granted just before a renewal that was due at a waiter's pace.
     fn notice(self) -> Duration {
-        let used = self.margin() + 2 * self.holding_interval() + self.patience();
-        self.timeout.saturating_sub(used)
+        let between = self.idle_interval().max(2 * self.holding_interval());
+        self.timeout.saturating_sub(self.margin() + between + self.patience())
     }
 }
 

@@ -11,21 +11,19 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason, Operation, Result};
 use lockkeeper_session::{
-    Effect, FIRST_CONNECTION, Failure, FailureKind, Keeping, Life, Lookable as _, Server, SessionTiming as _,
-    Unclaimed, in_time, keep, late, runtime_for,
+    Effect, Failure, FailureKind, Keeping, Life, Lookable as _, Server, SessionTiming as _, in_time, late,
 };
-use tokio::runtime::Handle;
 
-use crate::proto::{LeaseGrantRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, RangeRequest, TxnResponse};
-use crate::rpc::{Connection, KeepAlive, KeyWatches, absent, exists, key_range, modified_at, put, txn};
-use crate::session::belief::{LeaseBelief, Renewal};
-use crate::session::{Begun, Core, EtcdLink, GrantedLease, TokenEpoch, first_offset, header};
-use crate::url::EtcdSite;
+use crate::layout::Layout;
+use crate::proto::{LeaseKeepAliveResponse, LeaseRevokeRequest, RangeRequest, TxnResponse};
+use crate::rpc::{Connection, KeepAlive, KeyWatches, exists, key_range, modified_at, put, txn};
+use crate::session::belief::Renewal;
+use crate::session::{Begun, Core, EtcdLink, TokenEpoch, first_offset, header};
 
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-struct Driver(Arc<Core>);
+pub(super) struct Driver(pub(super) Arc<Core>);
 
 impl Keeping for Driver {
     type Link = EtcdLink;
@@ -124,14 +122,14 @@ async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
 /// Waits until the renewal after one that was sent at this moment is due, or is asked for.
 async fn until_due(core: &Core, sent_at: BootInstant) {
     loop {
-        let interval = match core.has_dependents() {
+        let interval = match core.may_hold() {
             true => core.timing.holding_interval(),
             false => core.timing.idle_interval(),
         };
         tokio::select! {
             biased;
             () = core.life.urged() => return,
-            () = core.entered.notified() => {}
+            () = core.first_holder.notified() => {}
             () = core.life.clock.sleep_until(sent_at.saturating_add(interval)) => return,
         }
     }
@@ -243,7 +241,7 @@ async fn restore(
 ) -> Result<Arc<EtcdLink>, Failure> {
     let stamping = stamp(core, &connection, number, deadline);
     let ((answer, is_stamped), watches) =
-        tokio::try_join!(stamping, KeyWatches::open(&connection, core.layout.offset(), deadline))?;
+        tokio::try_join!(stamping, KeyWatches::open(&connection, core.layout.session(core.lease), deadline))?;
     if !answer.succeeded {
         return Err(Failure::session_gone());
     }
@@ -293,124 +291,30 @@ async fn begin_anew(
     (seen, passed): (TokenEpoch, u64),
     deadline: BootInstant,
 ) -> Result<TokenEpoch, Failure> {
-    let key = core.layout.offset();
     let offset = first_offset(core.life.clock.unix_time()).max(passed);
+    let epoch = begin_tokens(&core.layout, connection, (offset, seen.written), deadline).await?;
+    tracing::warn!(target: "lockkeeper", "etcd's revisions went back; tokens are counted anew from the clock");
+    Ok(epoch)
+}
+
+/// Writes where tokens begin, unless another client has since the revision at which it was written: 0 if it never was.
+pub(super) async fn begin_tokens(
+    layout: &Layout,
+    connection: &Connection,
+    (offset, written): (u64, i64),
+    deadline: BootInstant,
+) -> Result<TokenEpoch, Failure> {
+    let key = layout.offset();
     let look = || key_range(key.clone()).into();
     let write = put(key.clone(), offset.to_string(), 0);
-    let request = txn(vec![modified_at(key.clone(), seen.written)], vec![write, look()], vec![look()]);
+    let request = txn(vec![modified_at(key.clone(), written)], vec![write, look()], vec![look()]);
     let answer = connection.call(request, deadline).await?;
-    tracing::warn!(target: "lockkeeper", "etcd's revisions went back; tokens are counted anew from the clock");
     answer.responses.iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)
 }
 
 /// The data under the session's key, for people.
-fn session_data(connection: u64) -> String {
+pub(super) fn session_data(connection: u64) -> String {
     let owner = lockkeeper_core::Owner::this_process();
     serde_json::json!({ "host": owner.host, "pid": owner.pid, "command": owner.command, "connection": connection })
         .to_string()
-}
-
-/// How long the end of a lease that is not used may take.
-const REVOKED_WITHIN: Duration = Duration::from_secs(2);
-
-/// Opens a session at the first server that lets us, beginning with this one of the URL. Dropping the future ends what
-/// it has begun.
-pub(crate) async fn open(site: EtcdSite, first_server: usize) -> Result<Arc<Core>> {
-    let runtime = runtime_for("etcd")?;
-    let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
-    let mut finder = site.config.finder(first_server, &site.clock);
-    let (site, place) = (&site, &runtime);
-    let opened = finder.round(deadline, |server, attempt_ends| attempt(site, server, attempt_ends, place)).await;
-    let (core, link) = opened.map_err(|failure| failure.into_core(Operation::Connect, false))?;
-    runtime.spawn(keep(Driver(core.clone()), finder, link));
-    Ok(core)
-}
-
-async fn attempt(
-    site: &EtcdSite,
-    server: Server,
-    deadline: BootInstant,
-    runtime: &Handle,
-) -> Result<(Arc<Core>, Arc<EtcdLink>), Failure> {
-    let EtcdSite { config, clock, .. } = site;
-    let connection = Connection::open(&server, &config.access, clock, deadline).await?;
-    let sent_at = clock.now();
-    let ttl = i64::try_from(config.session_timeout().as_secs()).unwrap_or(i64::MAX);
-    let granted = connection.call(LeaseGrantRequest { ttl }, deadline).await;
-    let granted = granted.map_err(|failure| connection.of_first_call(failure, &config.access))?;
-    let lease = granted.id;
-    let connection = Unclaimed::new(connection, |connection| {
-        let deadline = clock.now().saturating_add(REVOKED_WITHIN);
-        // A lease that could not be revoked expires.
-        runtime.spawn(async move { connection.call(LeaseRevokeRequest { id: lease }, deadline).await.map(drop) });
-    });
-    let timeout = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);
-    let term = granted.header.ok_or_else(Failure::unexpected)?.raft_term;
-    let renewal = Renewal { sent_at, connection: FIRST_CONNECTION, term };
-    let mut belief = LeaseBelief::new(renewal, timeout);
-    let begun = begin(site, &connection, lease, &mut belief, deadline);
-    let ((epoch, stamp), watches) =
-        tokio::try_join!(begun, KeyWatches::open(&connection, site.layout.offset(), deadline))?;
-    // A grant whose term had passed at once is believed after the first renewal.
-    let safe_until = belief.safe_until().unwrap_or_else(|| sent_at.saturating_add(timeout / 2));
-    let core = Arc::new(Core::new(site, GrantedLease { lease, timeout, belief, safe_until }, runtime.clone()));
-    core.set_epoch(epoch);
-    core.note_revision(stamp);
-    Ok((core, EtcdLink::new(connection.claim(), FIRST_CONNECTION, Begun { watches, stamp: Some(stamp) })))
-}
-
-/// Writes the session's key, and the offset of tokens if there is none. Returns the offset, and the session's stamp.
-async fn begin(
-    site: &EtcdSite,
-    connection: &Connection,
-    lease: i64,
-    belief: &mut LeaseBelief,
-    deadline: BootInstant,
-) -> Result<(TokenEpoch, i64), Failure> {
-    let layout = &site.layout;
-    let offset = first_offset(site.clock.unix_time());
-    let session = || put(layout.session(lease), session_data(FIRST_CONNECTION), lease);
-    let read = || key_range(layout.offset()).into();
-    let request = txn(
-        vec![absent(layout.offset())],
-        vec![put(layout.offset(), offset.to_string(), 0), session(), read()],
-        vec![session(), read()],
-    );
-    let witness = belief.witness(FIRST_CONNECTION);
-    let answer = connection.call(request, deadline).await?;
-    let header = header(&answer)?;
-    belief.prove(witness, header.raft_term);
-    let epoch = answer.responses.iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
-    Ok((epoch, header.revision))
-}
-
-#[cfg(test)]
-mod tests {
-    use lockkeeper_conformance::soon;
-    use lockkeeper_core::clock::SystemClock;
-    use lockkeeper_core::{Backend, Scrutiny};
-    use lockkeeper_faults::etcd::{Server, availability};
-    use lockkeeper_faults::ports::ReservedPort;
-    use lockkeeper_session::Names;
-    use tokio::net::TcpListener;
-
-    use crate::{Config, EtcdBackend};
-
-    #[tokio::test]
-    async fn of_a_name_with_several_addresses_the_member_is_found_past_those_that_do_not_answer() {
-        if !availability().or_skip_here() {
-            return;
-        }
-        let member = Server::standalone().await.expect("a member");
-        // It accepts connections by the kernel alone.
-        let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let gone = ReservedPort::take().expect("a port");
-        let mut config = Config::from_url(&"etcd://many?connect_timeout=6s".parse().expect("a URL")).expect("good");
-        config.names = Names::at(vec![silent.local_addr().expect("its address"), gone.address(), member.address()]);
-        let backend = EtcdBackend::with(config, std::sync::Arc::new(SystemClock));
-        soon("a session", backend.session()).await.expect("the member serves");
-        soon("a look", backend.admin().queues("")).await.expect("the member shows");
-        let found = soon("an examination", backend.admin().examine(Scrutiny::Full)).await.expect("the member tells");
-        assert!(found.iter().all(|finding| !finding.what.contains("gives no answer")), "{found:?}");
-    }
 }
