@@ -65,7 +65,7 @@ impl EtcdCalls {
 
     async fn grant(&mut self) -> Result<i64, Status> {
         let granted: LeaseGrantResponse =
-            self.ask("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl: TTL }).await?;
+            self.ask("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl: TTL, id: 0 }).await?;
         Ok(granted.id)
     }
 
