@@ -84,7 +84,8 @@ impl Finder {
         self.try_each(deadline, guided).await
     }
 
-    /// Opens a session by a round, at its turn among those that this process opens.
+    /// Opens a session by a round, at its turn among those that this process opens: where a service that comes back
+    /// has much to do for each.
     ///
     /// # Errors
     ///

@@ -29,9 +29,9 @@
 //! What is the same wherever a session asks its service over one connection after the other.
 //!
 //! - **Ways** (`ways`, pure; `lookup`, `finder`, `dial`): each address of a name is a way, tried in rounds with shares
-//!   of the time; the next session begins where the last attempt stopped. A process opens some sessions at a time
-//!   (`turns`). A `Socket` is TCP or TLS, and judges why
-//!   there was none. Whether a server is the one that is looked for, the backend knows.
+//!   of the time; the next session begins where the last attempt stopped. Where opening costs a service much, a process
+//!   opens some at a time (`turns`). A `Socket` is TCP or TLS, and judges why there was none. Whether a server is the
+//!   one that is looked for, the backend knows.
 //! - **A session's life** (`life`, `keeping`): the task of `keep` uses a connection, finds the next one, takes the
 //!   session over, and ends it; a backend says by `Keeping` how a connection is opened, used and taken over. Calls go
 //!   out in order, also over a loss of the connection (`outbox`, `life/calls`), and none outlives its connection, also

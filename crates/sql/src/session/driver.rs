@@ -131,7 +131,7 @@ pub(crate) async fn open(site: SqlSite) -> Result<Arc<Core>> {
     let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
     let mut finder = site.config.finder(&site.clock);
     let (site, place) = (&site, &runtime);
-    let opened = finder.open(deadline, |server, attempt_ends| async move {
+    let opened = finder.round(deadline, |server, attempt_ends| async move {
         let connected = site.engine.connect(&server, attempt_ends, Intent::Serve).await?;
         // Each attempt opens another session: the end of one that failed may come late.
         let id = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?;
