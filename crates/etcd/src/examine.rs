@@ -22,7 +22,8 @@ use crate::proto::{
     LeaseGrantRequest, LeaseRevokeRequest, MemberListRequest, RangeRequest, StatusRequest, StatusResponse,
 };
 use crate::rpc::{
-    Connection, KeepAlive, KeyWatches, created_at, delete, key_range, modified_at, prefix_range, put, txn,
+    Connection, KeepAlive, KeyWatches, created_at, delete, is_turned_away, key_range, modified_at, prefix_range, put,
+    txn,
 };
 use crate::session::{TokenEpoch, first_offset};
 use crate::url::{Config, EtcdSite};
@@ -104,7 +105,7 @@ pub(crate) async fn examine_members(config: &Arc<Config>, clock: &Arc<dyn Clock>
                 findings.extend(judge_status(&status));
             }
             Err(failure) => {
-                let is_there = failure.kind == FailureKind::Unavailable;
+                let is_there = is_turned_away(&failure);
                 is_any_there |= is_there;
                 findings.push(judge_silence(is_there, &failure.into_core(Operation::Connect, false)));
             }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockkeeper_core::{Answers, ContenderInfo, Operation, Part, QueueName, Remnant, RemnantKind, Result};
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Effect, Failure, Server};
 
 use crate::layout::{KeyRecord, Layout, QueuePosition};
 use crate::proto::{KeyValue, OpResponse, RangeRequest, ResponseOp};
-use crate::rpc::{Connection, delete, key_range, modified_at, prefix_range, txn};
+use crate::rpc::{Connection, delete, is_turned_away, key_range, modified_at, prefix_range, txn};
 use crate::session::{Begun, TokenEpoch, header};
 use crate::url::EtcdSite;
 
@@ -17,7 +17,7 @@ pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, Begun, Layou
 pub(crate) fn onlooker(site: &EtcdSite) -> Onlooker {
     let site = site.clone();
     // Holders have no part in a look that took too long, or that came to a member with too much to do.
-    let is_useless = |failure: &Failure| failure.kind == FailureKind::Unavailable && failure.effect == Effect::Unknown;
+    let is_useless = |failure: &Failure| is_turned_away(failure) && failure.effect == Effect::Unknown;
     let (clock, layout, timeout) = (site.clock.clone(), site.layout.clone(), site.config.operation_timeout);
     Onlooker::new(clock, layout, timeout, is_useless, move || {
         let site = site.clone();

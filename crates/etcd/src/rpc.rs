@@ -11,7 +11,7 @@ mod failure;
 mod request;
 mod watches;
 
-pub(crate) use failure::no_room;
+pub(crate) use failure::{is_turned_away, no_room};
 pub(crate) use request::{
     RevisionAnswer, UnaryCall, absent, created_at, delete, exists, group, key_range, modified_at, operation,
     prefix_end, prefix_range, put, range_of, txn,

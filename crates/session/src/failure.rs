@@ -46,6 +46,8 @@ pub enum FailureKind {
     Limit,
     /// What was asked for lies on another server.
     Moved,
+    /// The service has more to do than it can, and turns requests away.
+    Overloaded,
     /// The other end does not speak as this service does.
     Protocol,
     /// The server only reads: it is a replica or a standby, or was told to.
@@ -62,8 +64,6 @@ pub enum FailureKind {
     Unavailable,
     /// The server does not have what locks need.
     Unsupported,
-    /// The service has more to do than it can, and turns requests away.
-    Overloaded,
     /// The service refused it for another reason.
     Other,
 }

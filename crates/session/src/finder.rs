@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::lookup::{Lookup, Lookups, Names};
 use crate::turns::{OPENED_AT_ONCE_MAX, turn_to_open};
@@ -84,31 +85,21 @@ impl Finder {
         self.try_each(deadline, guided).await
     }
 
-    /// Opens a session by a round, at its turn among those that this process opens: where a service that comes back
-    /// has much to do for each.
+    /// Waits for a turn to open a session among those that this process opens on the same servers: where a service that
+    /// comes back has much to do for each. It lasts until what this returns is dropped.
     ///
     /// # Errors
     ///
-    /// Why the round found nothing, or that there was no turn before the deadline.
-    #[expect(clippy::future_not_send, reason = "it is for attempts that are")]
-    pub async fn open<T, A>(
-        &mut self,
-        deadline: BootInstant,
-        attempt: impl Fn(Server, BootInstant) -> A,
-    ) -> Result<T, Failure>
-    where
-        A: Future<Output = Result<T, Failure>>,
-    {
-        let clock = self.clock.clone();
-        let _turn = tokio::select! {
+    /// There was no turn before the deadline.
+    pub async fn turn(&self, deadline: BootInstant) -> Result<OwnedSemaphorePermit, Failure> {
+        tokio::select! {
             biased;
-            turn = turn_to_open(self.ways.servers()) => turn,
-            () = clock.sleep_until(deadline) => {
+            turn = turn_to_open(self.ways.servers()) => Ok(turn),
+            () = self.clock.sleep_until(deadline) => {
                 let message = format!("{OPENED_AT_ONCE_MAX} others of this process were opened until the deadline");
-                return Err(Failure::new(FailureKind::Deadline, Effect::None, message));
+                Err(Failure::new(FailureKind::Deadline, Effect::None, message))
             }
-        };
-        self.round(deadline, attempt).await
+        }
     }
 
     async fn try_each<T, A>(

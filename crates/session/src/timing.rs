@@ -14,8 +14,8 @@ const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
 /// A proof that was turned away is tried again after this part of that time.
 const AGAIN_DIVISOR: u32 = 4;
 
-/// Any other proves itself once in this part of the timeout. So late, at most, others see a sign
-/// of it for the first time: a dead session goes a quarter of its timeout after that timeout.
+/// Any other proves itself once in this part of the timeout. So late, at most, others see a sign of it for the first
+/// time: a dead session goes a quarter of its timeout after that timeout.
 const IDLE_DIVISOR: u32 = 4;
 
 /// How much earlier than the session the belief ends: this much, for clocks that are read in milliseconds and looked at

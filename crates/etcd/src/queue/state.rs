@@ -52,23 +52,10 @@ impl QueueCore {
 
     /// Ends the claim of a ticket, if it has one. The slot of a contender that is gone is free again.
     pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
-        let may_hold = self.claims.lock().end(ticket, is_gone);
-        if may_hold {
+        // Under the lock, as each change of the claims and of the number of those that may hold.
+        let mut claims = self.claims.lock();
+        if claims.end(ticket, is_gone) {
             self.core.remove_holder();
-        }
-    }
-
-    fn begin_wait(&self, ticket: Ticket) {
-        let did_hold = self.claims.lock().begin_wait(ticket);
-        if did_hold {
-            self.core.remove_holder();
-        }
-    }
-
-    fn end_wait(&self, ticket: Ticket) {
-        let may_hold = self.claims.lock().end_wait(ticket);
-        if may_hold {
-            self.core.add_holder();
         }
     }
 
@@ -156,14 +143,21 @@ pub(super) struct WaitingContender {
 
 impl WaitingContender {
     pub(super) fn begin(inner: &Arc<QueueCore>, ticket: Ticket) -> Self {
-        inner.begin_wait(ticket);
+        let mut claims = inner.claims.lock();
+        if claims.begin_wait(ticket) {
+            inner.core.remove_holder();
+        }
+        drop(claims);
         Self { inner: inner.clone(), ticket }
     }
 }
 
 impl Drop for WaitingContender {
     fn drop(&mut self) {
-        self.inner.end_wait(self.ticket);
+        let mut claims = self.inner.claims.lock();
+        if claims.end_wait(self.ticket) {
+            self.inner.core.add_holder();
+        }
     }
 }
 

@@ -49,6 +49,11 @@ pub(crate) fn no_room() -> Failure {
     Failure::new(FailureKind::Full, Effect::None, message)
 }
 
+/// Whether a member says that it cannot do it now: it is there, and has no leader or too much to do.
+pub(crate) const fn is_turned_away(failure: &Failure) -> bool {
+    matches!(failure.kind, FailureKind::Unavailable | FailureKind::Overloaded)
+}
+
 /// Separates failures of this end from answers of the server.
 pub(super) fn of_status(status: Status) -> Failure {
     if std::error::Error::source(&status).is_none() {
@@ -156,7 +161,10 @@ mod tests {
         ] {
             let failure = of_status(Status::new(code, message));
             assert_eq!((failure.kind, failure.effect), (FailureKind::Overloaded, effect), "{message}");
+            assert!(is_turned_away(&failure), "a look goes to another member");
         }
+        assert!(is_turned_away(&of_status(Status::new(Code::Unavailable, "etcdserver: no leader"))));
+        assert!(!is_turned_away(&Failure::broken(Effect::None)));
     }
 
     #[test]

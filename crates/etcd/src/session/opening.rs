@@ -32,8 +32,11 @@ pub(crate) async fn open(site: EtcdSite, first_server: usize) -> Result<Arc<Core
     let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
     let mut finder = site.config.finder(first_server, &site.clock);
     let (site, place) = (&site, &runtime);
-    let opened = finder.open(deadline, |server, attempt_ends| attempt(site, server, attempt_ends, place)).await;
-    let (core, link) = opened.map_err(|failure| failure.into_core(Operation::Connect, false))?;
+    let told = |failure: Failure| failure.into_core(Operation::Connect, false);
+    let turn = finder.turn(deadline).await.map_err(told)?;
+    let opened = finder.round(deadline, |server, attempt_ends| attempt(site, server, attempt_ends, place)).await;
+    drop(turn);
+    let (core, link) = opened.map_err(told)?;
     runtime.spawn(keep(Driver(core.clone()), finder, link));
     Ok(core)
 }
