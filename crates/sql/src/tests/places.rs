@@ -28,16 +28,17 @@ const FROM_A_SEQUENCE_POSTGRES: [(&str, &str); 2] = [
 ];
 
 /// The same; it locks no row for the number.
-const FROM_A_SEQUENCE_MARIADB: [(&str, &str); 4] = [
+const FROM_A_SEQUENCE_MARIADB: [(&str, &str); 5] = [
+    ("AND NOT v_is_resent THEN", "AND FALSE THEN"),
     (
         "SELECT q.last, q.modes INTO v_last, v_modes FROM lockkeeper.queue q WHERE q.name = p_name AND q.part = p_part \
          FOR UPDATE;\n  IF v_last IS NULL THEN",
         "SELECT NEXTVAL(lockkeeper.numbers), 255 INTO v_last, v_modes;\n  IF v_last IS NULL THEN",
     ),
     ("SET v_last = GREATEST(v_last, ", "SET v_last = GREATEST(v_last, 0 * "),
-    ("q.last = v_last, q.modes = v_modes\n        WHERE", "q.last = 0\n        WHERE FALSE AND"),
+    ("q.last = v_last, q.modes = v_modes\n          WHERE", "q.last = 0\n          WHERE FALSE AND"),
     // The join would take that for an interruption.
-    ("AND q.part = p_part;\n      IF ROW_COUNT() = 0 THEN", "AND q.part = p_part;\n      IF FALSE THEN"),
+    ("AND q.part = p_part;\n        IF ROW_COUNT() = 0 THEN", "AND q.part = p_part;\n        IF FALSE THEN"),
 ];
 
 /// How the transaction of a join begins on MariaDB.

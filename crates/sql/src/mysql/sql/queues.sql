@@ -14,6 +14,8 @@ answer: BEGIN
   DECLARE v_epoch bigint;
   DECLARE v_is_settled boolean;
   DECLARE v_is_resent boolean DEFAULT FALSE;
+  DECLARE v_is_numbered boolean DEFAULT FALSE;
+  DECLARE v_is_alone boolean DEFAULT FALSE;
   DECLARE v_last bigint;
   DECLARE v_step double DEFAULT 0;
   DECLARE v_next double;
@@ -41,8 +43,18 @@ answer: BEGIN
     END WHILE;
   END IF;
 
-  -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it.
-  {lock_queue}
+  -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it. Most joins
+  -- change no more of it than its numbers: one statement does both.
+  IF v_count = 1 AND p_anchor IS NULL AND NOT v_is_resent THEN
+    UPDATE {schema}.queue q SET q.joined = {joined} + 1, q.last = LAST_INSERT_ID(GREATEST(q.last, {now}) + 1)
+      WHERE q.name = p_name AND q.part = p_part AND q.modes = v_asked;
+    SET v_is_numbered = ROW_COUNT() = 1;
+  END IF;
+  IF v_is_numbered THEN
+    SET v_last = LAST_INSERT_ID(), v_modes = v_asked;
+  ELSE
+    {lock_queue}
+  END IF;
   IF v_is_resent THEN
     {ok}
     SELECT {what_stored} AS what, c.ticket, c.token AS number, c.place FROM {each} STRAIGHT_JOIN {schema}.contender c
@@ -51,20 +63,24 @@ answer: BEGIN
       FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth} ORDER BY c.token, c.place, c.ticket LIMIT 1;
   ELSE
     IF p_anchor IS NULL THEN
-      SET v_last = GREATEST(v_last, {now}) + v_count;
+      IF NOT v_is_numbered THEN
+        SET v_last = GREATEST(v_last, {now}) + v_count;
+      END IF;
       IF v_last >= {last_max} THEN
         SELECT 0 AS what, 'full' AS text;
         ROLLBACK;
         LEAVE answer;
       END IF;
-      IF v_modes <> v_asked THEN
-        SET v_modes = v_asked | IF(EXISTS
-          (SELECT 1 FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part), v_modes, 0);
-      END IF;
-      UPDATE {schema}.queue q SET q.joined = {joined} + v_count, q.last = v_last, q.modes = v_modes
-        WHERE q.name = p_name AND q.part = p_part;
-      IF ROW_COUNT() = 0 THEN
-        {interrupted}
+      IF NOT v_is_numbered THEN
+        IF v_modes <> v_asked THEN
+          SET v_modes = v_asked | IF(EXISTS
+            (SELECT 1 FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part), v_modes, 0);
+        END IF;
+        UPDATE {schema}.queue q SET q.joined = {joined} + v_count, q.last = v_last, q.modes = v_modes
+          WHERE q.name = p_name AND q.part = p_part;
+        IF ROW_COUNT() = 0 THEN
+          {interrupted}
+        END IF;
       END IF;
       SET v_token = v_last - v_count + 1, v_place = 0;
     ELSE
@@ -97,8 +113,12 @@ answer: BEGIN
       INSERT INTO {schema}.contender (ticket, name, part, token, place, mode, session, record) VALUES
         (p_tickets, p_name, p_part, v_token, v_place, ASCII(p_modes), IF(p_kept, NULL, p_session),
          CONVERT(p_records USING utf8mb4));
-      SELECT 0 AS what, 'ok' AS text, NULL AS ticket, NULL AS number, NULL AS place
-        UNION ALL SELECT {what_stored}, NULL, p_tickets, v_token, v_place;
+      -- Most find no other contender of the lock, and are shown themselves by the same statement. The others have come
+      -- by now whose numbers are lower: the row's lock was waited for.
+      SET v_is_alone = NOT EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.name = p_name AND c.ticket <> p_tickets);
+      SELECT 0 AS what, 'ok' AS text, NULL AS ticket, NULL AS number, NULL AS place, NULL AS mode
+        UNION ALL SELECT {what_stored}, NULL, p_tickets, v_token, v_place, NULL
+        UNION ALL SELECT {what_contender}, NULL, p_tickets, v_token, v_place, ASCII(p_modes) FROM DUAL WHERE v_is_alone;
     ELSE
       SET v_at = 0, v_to = LOCATE(x'0a', p_records);
       WHILE v_at < v_count DO
@@ -118,8 +138,10 @@ answer: BEGIN
     END IF;
     SET v_ticket = SUBSTRING(p_tickets, 1, 16), v_mode = ASCII(p_modes);
   END IF;
-  SET v_has_behind = v_is_resent OR v_count > 1 OR p_anchor IS NOT NULL;
-  {view}
+  IF NOT v_is_alone THEN
+    SET v_has_behind = v_is_resent OR v_count > 1 OR p_anchor IS NOT NULL;
+    {view}
+  END IF;
   -- The doors are taken last: a transaction that was given up has none.
   IF v_count = 1 THEN
     -- Ours already if the join was sent before: what is taken twice, one release does not open.
