@@ -10,7 +10,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::lookup::{Lookup, Lookups, Names};
-use crate::turns::{OPENED_AT_ONCE_MAX, turn_to_open};
+use crate::turns::{AT_ONCE_MAX, Errand, turn};
 use crate::{Effect, Failure, FailureKind, Order, Server, Ways, contained, share};
 
 /// How often in one round a server may send us to another one: the first knows the right one, unless what is asked for
@@ -94,12 +94,17 @@ impl Finder {
     pub async fn turn(&self, deadline: BootInstant) -> Result<OwnedSemaphorePermit, Failure> {
         tokio::select! {
             biased;
-            turn = turn_to_open(self.ways.servers()) => Ok(turn),
+            turn = turn(Errand::Open, self.ways.servers()) => Ok(turn),
             () = self.clock.sleep_until(deadline) => {
-                let message = format!("{OPENED_AT_ONCE_MAX} others of this process were opened until the deadline");
+                let message = format!("{AT_ONCE_MAX} others of this process were opened until the deadline");
                 Err(Failure::new(FailureKind::Deadline, Effect::None, message))
             }
         }
+    }
+
+    /// Waits for a turn to end a session, as for one to open it.
+    pub(crate) async fn turn_to_end(&self) -> OwnedSemaphorePermit {
+        turn(Errand::End, self.ways.servers()).await
     }
 
     async fn try_each<T, A>(

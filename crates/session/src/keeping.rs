@@ -210,7 +210,8 @@ impl<K: Keeping> SessionKeeper<K> {
             // What is left of it, others remove.
             outcome = Ok(());
         }
-        let (mut backoff, mut patience) = (Backoff::CONNECTING, RoundPatience::of(&self.kept));
+        let (mut backoff, mut overload) = (Backoff::CONNECTING, Backoff::OVERLOADED);
+        let mut patience = RoundPatience::of(&self.kept);
         let mut may_be_told_elsewhere = true;
         while let Err(failure) = outcome {
             // Another server may serve already, as after a promotion. But a caller that waits should not wait for a
@@ -220,10 +221,16 @@ impl<K: Keeping> SessionKeeper<K> {
                 if !failure.is_passing() || self.kept.life().clock.now() >= until {
                     return;
                 }
-                backoff.rest(&*self.kept.life().clock.clone()).await;
+                let pauses = match failure.kind {
+                    // What a busy service was asked, it may still do.
+                    FailureKind::Overloaded => &mut overload,
+                    _ => &mut backoff,
+                };
+                pauses.rest(&*self.kept.life().clock.clone()).await;
             }
             let Self { kept, finder, .. } = &mut *self;
             let kept = &*kept;
+            let _turn = finder.turn_to_end().await;
             let deadline = patience.deadline(kept.life());
             outcome = finder.round(deadline, |server, attempt_ends| kept.end_at(server, attempt_ends)).await;
             patience.note_failure(kept.life());
