@@ -186,8 +186,8 @@ impl Service for Etcd {
         match stage {
             Stage::Joining(_) | Stage::Shown(..) => {}
             Stage::Placed(place) => inner.young.add(place),
-            Stage::Gone(ticket) => inner.end_claim(ticket, true),
-            Stage::Kept(ticket) => inner.end_claim(ticket, false),
+            Stage::Gone(ticket) => inner.change_claims(|claims| claims.end(ticket, true)),
+            Stage::Kept(ticket) => inner.change_claims(|claims| claims.end(ticket, false)),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use lanes::QueuedRemoval;
 pub(crate) use opening::open;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::Operation;
@@ -48,10 +48,20 @@ pub(crate) struct Core {
     /// The greatest revision that a quorum has answered with.
     revision: AtomicI64,
     pub(crate) lanes: Arc<Lanes>,
-    /// How many contenders of the session hold a lock, or may: all but waiters.
-    holders: AtomicUsize,
-    /// Wakes the renewal when there is a first one.
-    first_holder: Notify,
+    present_use: Mutex<SessionUse>,
+    /// Wakes the renewal when a first contender may hold.
+    may_hold: Notify,
+}
+
+/// What a session is used for at present, by which it is renewed more or less often.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SessionUse {
+    /// One of its contenders holds a lock, or may.
+    Holds,
+    /// It has contenders, and all of them wait.
+    Waits,
+    /// It has no contender.
+    Rests,
 }
 
 struct GrantedLease {
@@ -78,8 +88,8 @@ impl Core {
             belief: Mutex::new(belief),
             epoch: Mutex::new(TokenEpoch { offset: 0, written: 0 }),
             revision: AtomicI64::new(0),
-            holders: AtomicUsize::new(0),
-            first_holder: Notify::new(),
+            present_use: Mutex::new(SessionUse::Rests),
+            may_hold: Notify::new(),
         }
     }
 
@@ -105,18 +115,16 @@ impl Core {
         self.revision.store(revision, Ordering::SeqCst);
     }
 
-    pub(crate) fn add_holder(&self) {
-        if self.holders.fetch_add(1, Ordering::SeqCst) == 0 {
-            self.first_holder.notify_one();
+    /// Notes what the session is used for from now on.
+    pub(crate) fn note_use(&self, present: SessionUse) {
+        let before = std::mem::replace(&mut *self.present_use.lock(), present);
+        if present == SessionUse::Holds && before != SessionUse::Holds {
+            self.may_hold.notify_one();
         }
     }
 
-    pub(crate) fn remove_holder(&self) {
-        self.holders.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn may_hold(&self) -> bool {
-        self.holders.load(Ordering::SeqCst) > 0
+    fn present_use(&self) -> SessionUse {
+        *self.present_use.lock()
     }
 
     /// Waits until this connection is not in use any more, but not beyond the deadline.

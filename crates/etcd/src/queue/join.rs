@@ -82,13 +82,12 @@ impl KeyJoin {
             });
         }
         let joining = Arc::<KeyJoinProgress>::default();
-        let mut claims = inner.claims.lock();
-        for JoinEntry { ticket, name, .. } in &mut wanted {
-            name.slot = claims.take_slot(inner.core.epoch().written);
-            claims.begin(*ticket, ContenderClaim::new(name.clone(), joining.clone()));
-            inner.core.add_holder();
-        }
-        drop(claims);
+        inner.change_claims(|claims| {
+            for JoinEntry { ticket, name, .. } in &mut wanted {
+                name.slot = claims.take_slot(inner.core.epoch().written);
+                claims.begin(*ticket, ContenderClaim::new(name.clone(), joining.clone()));
+            }
+        });
         Some(Self { queues: Arc::downgrade(queues), inner, queue: queue.clone(), wanted, joining, shows_whole })
     }
 

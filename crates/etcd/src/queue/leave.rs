@@ -49,7 +49,7 @@ impl KeyLeave {
         let layout = &inner.core.layout;
         let meant = match id {
             Some(id) => layout.name(id).map(|name| LeaveTarget::Created(name, layout.contender(queue, id).1)),
-            None => inner.claims.lock().get(ticket).cloned().map(LeaveTarget::Of),
+            None => inner.claim(ticket).map(LeaveTarget::Of),
         };
         Self { inner: inner.clone(), queue: queue.clone(), meant: meant.unwrap_or(LeaveTarget::Nothing) }
     }

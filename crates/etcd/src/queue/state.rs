@@ -14,7 +14,7 @@ use crate::layout::{Layout, MODES, Name, QueuePosition};
 use crate::proto::{Compare, TxnRequest, TxnResponse};
 use crate::queue::tail::{Tail, Tails};
 use crate::rpc::{KeyWatch, absent, delete, key_range, modified_at, prefix_end, put, txn};
-use crate::session::{Core, EtcdLink, QueuedRemoval, header};
+use crate::session::{Core, EtcdLink, QueuedRemoval, SessionUse, header};
 
 pub(crate) struct Etcd {
     pub(super) inner: Arc<QueueCore>,
@@ -25,7 +25,7 @@ pub(super) type Queues = lockkeeper_session::Queues<Etcd>;
 /// The shared state of the calls of one session. It does not keep the session alive.
 pub(super) struct QueueCore {
     pub(super) core: Arc<Core>,
-    pub(super) claims: Mutex<Claims>,
+    claims: Mutex<Claims>,
     pub(super) tails: Mutex<Tails>,
     /// The places that are not watched yet.
     pub(super) young: Young<EtcdOwn>,
@@ -50,13 +50,18 @@ impl QueueCore {
         }
     }
 
-    /// Ends the claim of a ticket, if it has one. The slot of a contender that is gone is free again.
-    pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
-        // Under the lock, as each change of the claims and of the number of those that may hold.
+    /// Changes the claims, and notes what the session is used for by then.
+    pub(super) fn change_claims<T>(&self, change: impl FnOnce(&mut Claims) -> T) -> T {
         let mut claims = self.claims.lock();
-        if claims.end(ticket, is_gone) {
-            self.core.remove_holder();
-        }
+        let changed = change(&mut claims);
+        // Under the lock, so that the last change is noted last.
+        self.core.note_use(claims.session_use());
+        changed
+    }
+
+    /// Returns the claim of a ticket, if it has one.
+    pub(super) fn claim(&self, ticket: Ticket) -> Option<ContenderClaim> {
+        self.claims.lock().by_ticket.get(&ticket).cloned()
     }
 
     pub(super) fn note_told(&self, link: &EtcdLink, revision: i64) {
@@ -143,21 +148,14 @@ pub(super) struct WaitingContender {
 
 impl WaitingContender {
     pub(super) fn begin(inner: &Arc<QueueCore>, ticket: Ticket) -> Self {
-        let mut claims = inner.claims.lock();
-        if claims.begin_wait(ticket) {
-            inner.core.remove_holder();
-        }
-        drop(claims);
+        inner.change_claims(|claims| claims.begin_wait(ticket));
         Self { inner: inner.clone(), ticket }
     }
 }
 
 impl Drop for WaitingContender {
     fn drop(&mut self) {
-        let mut claims = self.inner.claims.lock();
-        if claims.end_wait(self.ticket) {
-            self.inner.core.add_holder();
-        }
+        self.inner.change_claims(|claims| claims.end_wait(self.ticket));
     }
 }
 
@@ -250,6 +248,8 @@ impl KeyJoinProgress {
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     by_ticket: BTreeMap<Ticket, ContenderClaim>,
+    /// How many of the contenders wait.
+    waiting: usize,
     slots: Slots,
 }
 
@@ -284,32 +284,39 @@ impl Claims {
         self.by_ticket.insert(ticket, claim);
     }
 
-    pub(super) fn get(&self, ticket: Ticket) -> Option<&ContenderClaim> {
-        self.by_ticket.get(&ticket)
-    }
-
-    /// Notes that a wait begins; returns whether the contender waits only since now.
-    fn begin_wait(&mut self, ticket: Ticket) -> bool {
-        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return false };
+    fn begin_wait(&mut self, ticket: Ticket) {
+        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return };
         claim.waits += 1;
-        claim.waits == 1
+        if claim.waits == 1 {
+            self.waiting += 1;
+        }
     }
 
-    /// Notes that a wait ends; returns whether the contender does not wait any more.
-    fn end_wait(&mut self, ticket: Ticket) -> bool {
-        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return false };
-        claim.waits = claim.waits.saturating_sub(1);
-        claim.waits == 0
+    fn end_wait(&mut self, ticket: Ticket) {
+        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return };
+        claim.waits -= 1;
+        if claim.waits == 0 {
+            self.waiting -= 1;
+        }
     }
 
-    /// Forgets a claim; returns whether there was one, and it did not wait. Its slot is free if its contender is
-    /// certainly gone, and cannot come any more.
-    pub(super) fn end(&mut self, ticket: Ticket, is_gone: bool) -> bool {
-        let Some(claim) = self.by_ticket.remove(&ticket) else { return false };
+    /// Forgets a claim, if there is one. Its slot is free if its contender is certainly gone, and cannot come any more.
+    pub(super) fn end(&mut self, ticket: Ticket, is_gone: bool) {
+        let Some(claim) = self.by_ticket.remove(&ticket) else { return };
         if is_gone {
             self.slots.free.insert(claim.name.slot);
         }
-        claim.waits == 0
+        if claim.waits > 0 {
+            self.waiting -= 1;
+        }
+    }
+
+    fn session_use(&self) -> SessionUse {
+        match self.by_ticket.len() {
+            0 => SessionUse::Rests,
+            all if all == self.waiting => SessionUse::Waits,
+            _ => SessionUse::Holds,
+        }
     }
 }
 
@@ -363,13 +370,14 @@ mod tests {
         let end = |claims: &mut Claims, slot: u32| claims.end(Ticket::from_bits(slot.into()), true);
         let taken: Vec<_> = (0..3).map(|_| take(&mut claims, 7)).collect();
         assert_eq!(taken, [0, 1, 2]);
-        assert!(end(&mut claims, 1) && !end(&mut claims, 1));
+        end(&mut claims, 1);
+        end(&mut claims, 1);
         assert_eq!([take(&mut claims, 7), take(&mut claims, 7)], [1, 3]);
         end(&mut claims, 0);
         assert_eq!([take(&mut claims, 9), take(&mut claims, 9)], [4, 5]);
         end(&mut claims, 4);
         assert_eq!(take(&mut claims, 9), 4);
-        assert!(claims.end(Ticket::from_bits(5), false));
+        claims.end(Ticket::from_bits(5), false);
         assert_eq!(take(&mut claims, 9), 6, "the name of one that stays is not taken again");
     }
 
@@ -377,14 +385,23 @@ mod tests {
     fn a_contender_that_waits_may_not_hold_until_its_last_wait_has_ended() {
         let mut claims = Claims::default();
         let name = |slot| Name { mode: Mode::Mutex, segment: 0, lease: 1, slot, number: 0, beside: None };
-        let ticket = Ticket::from_bits;
-        claims.begin(ticket(1), ContenderClaim::new(name(0), Arc::default()));
-        assert!(claims.begin_wait(ticket(1)) && !claims.begin_wait(ticket(1)));
-        assert!(!claims.end_wait(ticket(1)) && claims.end_wait(ticket(1)));
-        assert!(claims.end(ticket(1), true), "it may have held until then");
-        claims.begin(ticket(2), ContenderClaim::new(name(1), Arc::default()));
-        assert!(claims.begin_wait(ticket(2)));
-        assert!(!claims.end(ticket(2), true), "it waited");
-        assert!(!claims.end_wait(ticket(2)), "it is gone");
+        let (first, second) = (Ticket::from_bits(1), Ticket::from_bits(2));
+        assert_eq!(claims.session_use(), SessionUse::Rests);
+        claims.begin(first, ContenderClaim::new(name(0), Arc::default()));
+        assert_eq!(claims.session_use(), SessionUse::Holds);
+        claims.begin_wait(first);
+        claims.begin_wait(first);
+        assert_eq!(claims.session_use(), SessionUse::Waits);
+        claims.begin(second, ContenderClaim::new(name(1), Arc::default()));
+        assert_eq!(claims.session_use(), SessionUse::Holds, "the second may");
+        claims.end(second, true);
+        claims.end_wait(first);
+        assert_eq!(claims.session_use(), SessionUse::Waits);
+        claims.end_wait(first);
+        assert_eq!(claims.session_use(), SessionUse::Holds);
+        claims.begin_wait(first);
+        claims.end(first, true);
+        claims.end_wait(first);
+        assert_eq!(claims.session_use(), SessionUse::Rests, "it is gone");
     }
 }

@@ -14,6 +14,13 @@ use lockkeeper_session::SessionTiming;
 /// A renewal that is not answered within this part of the timeout goes to another member too.
 const DOUBT_DIVISOR: u32 = 10;
 
+/// A session that waits, and holds nothing, is renewed once in this part of the timeout: its renewals are most of what
+/// thousands of waiters ask of a service …
+const WAITING_DIVISOR: u32 = 2;
+
+/// … but so long before its lease would end at least, for a renewal that fails, unless the timeout is shorter.
+const WAITING_LEAVES: Duration = Duration::from_secs(10);
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Timing {
     pub(crate) timeout: Duration,
@@ -24,6 +31,17 @@ impl Timing {
     pub(crate) fn doubt(self) -> Duration {
         self.part_for(DOUBT_DIVISOR)
     }
+
+    /// How long after a renewal the next one is sent, while the session only waits.
+    pub(crate) fn waiting_interval(self) -> Duration {
+        let left = self.timeout.saturating_sub(WAITING_LEAVES);
+        (self.timeout / WAITING_DIVISOR).min(left).max(self.idle_interval())
+    }
+
+    /// How old the last proven renewal is at most when a lock is granted, and while it is held.
+    fn proof_age_max(self) -> Duration {
+        self.idle_interval().max(2 * self.holding_interval())
+    }
 }
 
 impl SessionTiming for Timing {
@@ -33,15 +51,15 @@ impl SessionTiming for Timing {
         self.timeout
     }
 
+    /// A waiter whose turn comes long after its last renewal is renewed first.
     fn worth_granting(self) -> Duration {
-        self.timeout / 2
+        self.timeout.saturating_sub(self.margin() + self.proof_age_max())
     }
 
     /// At worst, the last renewal was answered as late as may be, and the next one was due an interval later; or the
-    /// lock was granted just before a renewal that was due at a waiter's pace.
+    /// lock was granted just before a renewal that was due at the pace of a session without contenders.
     fn notice(self) -> Duration {
-        let between = self.idle_interval().max(2 * self.holding_interval());
-        self.timeout.saturating_sub(self.margin() + between + self.patience())
+        self.worth_granting().saturating_sub(self.patience())
     }
 }
 
@@ -62,7 +80,7 @@ pub(crate) struct LeaseBelief {
     /// The least time to live that was answered.
     timeout: Duration,
     newest: Renewal,
-    /// When the newest proven renewal was sent.
+    /// The start of the time for which the session is believed.
     anchor: Option<BootInstant>,
 }
 
@@ -92,6 +110,11 @@ impl LeaseBelief {
         }
         self.anchor = Some(renewal.sent_at);
         self.safe_until()
+    }
+
+    /// When the newest proven renewal was sent.
+    pub(crate) fn proven_at(&self) -> Option<BootInstant> {
+        self.anchor
     }
 
     /// Until when the session may be believed; `None` before the first proof.
@@ -162,6 +185,14 @@ mod tests {
         belief.renewed(renewal(5_000, 1, 2), TIMEOUT);
         let witness = belief.witness(1);
         assert_eq!(belief.prove(witness, 2), Some(at(5_000 + 10_000 - 300)));
+    }
+
+    #[test]
+    fn a_waiter_renews_at_half_of_its_timeout_where_that_leaves_ten_seconds_and_never_more_often_than_one_that_rests() {
+        for (seconds, waiting_ms) in [(4, 1_000), (12, 3_000), (15, 5_000), (20, 10_000), (60, 30_000)] {
+            let timing = Timing { timeout: Duration::from_secs(seconds) };
+            assert_eq!(timing.waiting_interval().as_millis(), waiting_ms, "{seconds} s");
+        }
     }
 
     #[test]

@@ -11,14 +11,15 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason, Operation, Result};
 use lockkeeper_session::{
-    Effect, Failure, FailureKind, Keeping, Life, Lookable as _, Server, SessionTiming as _, in_time, late,
+    Effect, FIRST_CONNECTION, Failure, FailureKind, Keeping, Life, Lookable as _, Server, SessionTiming as _, in_time,
+    late,
 };
 
 use crate::layout::Layout;
 use crate::proto::{LeaseKeepAliveResponse, LeaseRevokeRequest, RangeRequest, TxnResponse};
 use crate::rpc::{Connection, KeepAlive, KeyWatches, exists, key_range, modified_at, put, txn};
 use crate::session::belief::Renewal;
-use crate::session::{Begun, Core, EtcdLink, TokenEpoch, first_offset, header};
+use crate::session::{Begun, Core, EtcdLink, SessionUse, TokenEpoch, first_offset, header};
 
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -100,6 +101,10 @@ async fn revoke(core: &Core, connection: &Connection) -> Result<(), Failure> {
 /// [`FailureKind::SessionGone`].
 async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
     let mut stream = None;
+    let proven_at = core.belief.lock().proven_at();
+    if let Some(opened_at) = proven_at.filter(|_| link.number == FIRST_CONNECTION) {
+        until_due(core, opened_at).await;
+    }
     loop {
         let sent_at = core.life.clock.now();
         match renew(core, link, &mut stream, sent_at).await {
@@ -122,14 +127,15 @@ async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
 /// Waits until the renewal after one that was sent at this moment is due, or is asked for.
 async fn until_due(core: &Core, sent_at: BootInstant) {
     loop {
-        let interval = match core.may_hold() {
-            true => core.timing.holding_interval(),
-            false => core.timing.idle_interval(),
+        let interval = match core.present_use() {
+            SessionUse::Holds => core.timing.holding_interval(),
+            SessionUse::Waits => core.timing.waiting_interval(),
+            SessionUse::Rests => core.timing.idle_interval(),
         };
         tokio::select! {
             biased;
             () = core.life.urged() => return,
-            () = core.first_holder.notified() => {}
+            () = core.may_hold.notified() => {}
             () = core.life.clock.sleep_until(sent_at.saturating_add(interval)) => return,
         }
     }

@@ -40,12 +40,11 @@ pub(super) fn of_departure<S: Service>(
                 return Ok(next_connection(&queues).await);
             };
             match departed.await {
-                Ok(Departure::Gone) => {
+                Ok(departure) => {
                     // A session that is lost says so itself.
                     let _ = life.until_believable().await;
-                    Ok(Departure::Gone)
+                    Ok(departure)
                 }
-                Ok(Departure::Recheck) => Ok(Departure::Recheck),
                 Err(failure) if failure.is_passing() => {
                     life.pause_after(&link, &failure).await;
                     Ok(next_connection(&queues).await)
