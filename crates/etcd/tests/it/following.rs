@@ -48,7 +48,7 @@ const TIMED: usize = 100;
 /// ten times what they take.
 const MEDIAN_MAX: Duration = Duration::from_millis(100);
 
-async fn compact(operator: Operator) {
+pub(crate) async fn compact(operator: Operator) {
     let answer = operator.ask("/v3/kv/range", json!({ "key": encoded("x") })).await.expect("a range");
     let request = json!({ "revision": number(&answer["header"]["revision"]).to_string(), "physical": true });
     operator.ask("/v3/kv/compaction", request).await.expect("a compaction");

@@ -15,6 +15,7 @@ use lockkeeper_trials::waist::{door, entry, session, ticket};
 
 use crate::access::{all_contenders, as_ann, guarded, operate, right_revoked};
 use crate::backend;
+use crate::following::compact;
 use crate::operator::Operator;
 
 /// How long a caller may wait for what it cannot be told: a pause of a second, and a few more. A session of a minute
@@ -66,6 +67,28 @@ async fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
     assert_eq!(outcome.expect_err("the session is over").kind(), ErrorKind::Lost(LossReason::Expired));
     assert_eq!(place.standing.liveness(LivenessAt::Now), Liveness::Lost(LossReason::Expired));
     assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Expired);
+    soon("the end", ann.close()).await.expect("the end");
+}
+
+/// The watch of a contender begins a tenth of a second after its join. One that began with what came behind the join would
+/// not tell of a deletion that the server has compacted, and would need no look.
+#[tokio::test]
+async fn a_contender_that_goes_before_it_is_watched_is_told_also_behind_a_compaction() {
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let operator = Operator(server.address());
+    let backend = backend(server.address(), "");
+    let ann = session(&backend).await;
+    for is_compacted in [false, true] {
+        let place = soon("a place", ann.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+        let stored = operator.keys("/lockkeeper/q/").await.expect("a look");
+        let own = stored.iter().find(|stored| stored.lease != 0).expect("it is there");
+        assert!(operator.delete(&own.key).await.expect("a deletion"));
+        if is_compacted {
+            compact(operator).await;
+        }
+        let lost = soon("the loss", place.standing.lost()).await;
+        assert_eq!(lost, LossReason::Removed, "compacted: {is_compacted}");
+    }
     soon("the end", ann.close()).await.expect("the end");
 }
 
