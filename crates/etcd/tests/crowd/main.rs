@@ -66,8 +66,8 @@ fn outage() -> Result<(), Failed> {
     outage::live_through("etcd", &ETCD, &mut server, Duration::ZERO)
 }
 
-/// Beside its clients on two cores an etcd serves two thousand requests a second. While 10,000 sessions came back to it,
-/// those that were back made more than that with the others.
+/// Beside its clients on two cores an etcd serves 2,000 requests a second. While 10,000 sessions come back, those that
+/// are back make more than that with the others.
 const STORM_SESSIONS: u32 = 6_000;
 
 /// A lone etcd beside its clients on a few cores opens some hundred sessions a second. Calls that were given up before

@@ -70,8 +70,8 @@ async fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
     soon("the end", ann.close()).await.expect("the end");
 }
 
-/// The watch of a contender begins a tenth of a second after its join. One that began with what came behind the join would
-/// not tell of a deletion that the server has compacted, and would need no look.
+/// The watch of a contender begins a tenth of a second after its join, with a look. One that began with what came
+/// behind the join would need none, and would not tell of a deletion that the server has compacted.
 #[tokio::test]
 async fn a_contender_that_goes_before_it_is_watched_is_told_also_behind_a_compaction() {
     let Some(server) = Server::standalone_or_skip().await else { return };
