@@ -216,7 +216,8 @@ impl<K: Keeping> SessionKeeper<K> {
         while let Err(failure) = outcome {
             // Another server may serve already, as after a promotion. But a caller that waits should not wait for a
             // server that is away; what it asked for goes on.
-            if !(std::mem::take(&mut may_be_told_elsewhere) && failure.needs_another()) {
+            let is_told_elsewhere = std::mem::take(&mut may_be_told_elsewhere) && failure.needs_another();
+            if !is_told_elsewhere {
                 self.note(Ending::Untold(failure.clone()));
                 if !failure.is_passing() || self.kept.life().clock.now() >= until {
                     return;
@@ -230,7 +231,8 @@ impl<K: Keeping> SessionKeeper<K> {
             }
             let Self { kept, finder, .. } = &mut *self;
             let kept = &*kept;
-            let _turn = finder.turn_to_end().await;
+            // A caller waits for the first round, and not for those of other sessions.
+            let _turn = if is_told_elsewhere { None } else { Some(finder.turn_to_end().await) };
             let deadline = patience.deadline(kept.life());
             outcome = finder.round(deadline, |server, attempt_ends| kept.end_at(server, attempt_ends)).await;
             patience.note_failure(kept.life());

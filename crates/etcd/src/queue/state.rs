@@ -293,7 +293,8 @@ impl Claims {
     }
 
     fn end_wait(&mut self, ticket: Ticket) {
-        let Some(claim) = self.by_ticket.get_mut(&ticket) else { return };
+        // The claim may be a later one, of whose waits this is none.
+        let Some(claim) = self.by_ticket.get_mut(&ticket).filter(|claim| claim.waits > 0) else { return };
         claim.waits -= 1;
         if claim.waits == 0 {
             self.waiting -= 1;

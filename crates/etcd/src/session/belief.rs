@@ -196,6 +196,16 @@ mod tests {
     }
 
     #[test]
+    fn a_session_is_renewed_before_a_grant_if_it_has_waited_for_long_and_not_if_it_rested() {
+        for seconds in [20, 30, 60] {
+            let timing = Timing { timeout: Duration::from_secs(seconds) };
+            let left_after = |age| timing.timeout - timing.margin() - age;
+            assert!(left_after(timing.waiting_interval()) < timing.worth_granting(), "{seconds} s");
+            assert!(left_after(timing.idle_interval()) >= timing.worth_granting(), "{seconds} s");
+        }
+    }
+
+    #[test]
     fn a_holder_is_warned_earlier_the_longer_its_session() {
         for (seconds, notice_ms) in [(2, 693), (4, 1_686), (20, 20_000 - 500 - 6_000 - 4_000)] {
             let notice = Timing { timeout: Duration::from_secs(seconds) }.notice();
