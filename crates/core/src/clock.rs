@@ -4,16 +4,13 @@
 //! suspended; which one that is depends on the system ([`SystemClock`]). Nothing else in the project reads a clock;
 //! decisions take `now` as an argument.
 
+mod suspensions;
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use self::suspensions::{NAP_MAX, Sleeper};
 use crate::future::BoxFuture;
-
-/// The longest single sleep of [`SystemClock`], in milliseconds.
-///
-/// The runtime's timers stand still while the machine is suspended and would fire late by the whole suspension, so a
-/// long sleep is made of short ones, and the clock is read after each.
-const NAP_MS_MAX: u64 = 250;
 
 /// A point on the clock that counts from boot and does not stop while the machine sleeps.
 ///
@@ -91,12 +88,26 @@ impl Clock for SystemClock {
 
     fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
         Box::pin(async move {
+            let left = || deadline.saturating_duration_since(Self.now());
+            // Most deadlines are given up before they are told of anything.
+            let mut sleeper = None;
             loop {
-                let left = deadline.saturating_duration_since(Self.now());
-                if left.is_zero() {
+                // It is told of what comes after this.
+                let suspended = sleeper.as_ref().map(Sleeper::suspended);
+                let whole = left();
+                if whole.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(Duration::from_millis(NAP_MS_MAX))).await;
+                if let Some(suspended) = suspended {
+                    tokio::select! {
+                        biased;
+                        () = tokio::time::sleep(whole) => {}
+                        () = suspended => {}
+                    }
+                } else {
+                    tokio::time::sleep(whole.min(NAP_MAX)).await;
+                    sleeper = if left().is_zero() { None } else { Sleeper::begin() };
+                }
             }
         })
     }

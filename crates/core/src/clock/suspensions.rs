@@ -1,0 +1,167 @@
+//! The end of the machine's suspensions: the runtime's timers stand still meanwhile, and would fire late by as much.
+//!
+//! One thread of the process naps and reads the clock, while a long sleep is under way. If a nap took longer than it
+//! should, the machine may have been suspended, and all long sleeps look at the clock again. Thousands of sessions
+//! sleep at the same time, so the sleeps do not nap themselves.
+
+use std::pin::Pin;
+use std::process;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::{BootInstant, Clock as _, SystemClock};
+
+/// How late a sleep may end after a suspension: so long is a nap of the thread, and of a sleep that has no thread.
+pub(super) const NAP_MAX: Duration = Duration::from_millis(250);
+
+/// How much longer than it should a nap takes after which the sleeps look at the clock: those that a shorter suspension
+/// holds up are late by that alone.
+const OVERSLEPT: Duration = NAP_MAX;
+
+/// No process has this number.
+const NO_PROCESS: u32 = 0;
+
+/// The suspensions of this process.
+static SUSPENSIONS: Suspensions = Suspensions::new();
+
+/// Tells sleeps of suspensions.
+struct Suspensions {
+    /// How many sleeps want to be told.
+    sleepers: AtomicUsize,
+    /// The process whose thread tells them: a fork has none of it.
+    teller: AtomicU32,
+    ended: Notify,
+}
+
+/// A sleep that is told of suspensions.
+pub(super) struct Sleeper(&'static Suspensions);
+
+impl Sleeper {
+    /// Begins to be told; `None` if the system gives no thread for it.
+    pub(super) fn begin() -> Option<Self> {
+        SUSPENSIONS.tell_one_more()
+    }
+
+    /// Waits until the machine may have been suspended since this call.
+    pub(super) fn suspended(&self) -> Pin<Box<Notified<'static>>> {
+        let mut ended = Box::pin(self.0.ended.notified());
+        ended.as_mut().enable();
+        ended
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Suspensions {
+    const fn new() -> Self {
+        Self { sleepers: AtomicUsize::new(0), teller: AtomicU32::new(NO_PROCESS), ended: Notify::const_new() }
+    }
+
+    fn tell_one_more(&'static self) -> Option<Sleeper> {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let (sleeper, process) = (Sleeper(self), process::id());
+        let present = self.teller.load(Ordering::SeqCst);
+        if present == process || !self.becomes_teller(present, process) {
+            return Some(sleeper);
+        }
+        let telling = thread::Builder::new().name("lockkeeper-clock".to_owned()).spawn(move || self.tell(process));
+        if telling.is_err() {
+            self.teller.store(NO_PROCESS, Ordering::SeqCst);
+        }
+        telling.is_ok().then_some(sleeper)
+    }
+
+    /// Has a thread of this process tell from now on, unless another one has begun to.
+    fn becomes_teller(&self, present: u32, process: u32) -> bool {
+        self.teller.compare_exchange(present, process, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Tells until there is no sleep to be told. One that begins at that moment sees that this thread ends, or this
+    /// thread sees the sleep.
+    #[expect(clippy::disallowed_methods, reason = "no event tells of a suspension")]
+    fn tell(&self, process: u32) {
+        let mut napped_at = SystemClock.now();
+        loop {
+            thread::sleep(NAP_MAX);
+            if has_overslept(&mut napped_at, SystemClock.now()) {
+                self.ended.notify_waiters();
+            }
+            if self.sleepers.load(Ordering::SeqCst) > 0 {
+                continue;
+            }
+            self.teller.store(NO_PROCESS, Ordering::SeqCst);
+            if self.sleepers.load(Ordering::SeqCst) == 0 || !self.becomes_teller(NO_PROCESS, process) {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether a nap that began at this moment has ended too late; the next one begins now.
+fn has_overslept(napped_at: &mut BootInstant, now: BootInstant) -> bool {
+    let napped = now.saturating_duration_since(std::mem::replace(napped_at, now));
+    napped > NAP_MAX + OVERSLEPT
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    #[test]
+    fn a_nap_that_took_much_longer_than_it_should_shows_a_suspension() {
+        let at = |milliseconds: u64| BootInstant::from_nanos(milliseconds * 1_000_000);
+        let mut napped_at = at(1_000);
+        let outcomes = [1_250, 1_700, 2_300, 2_550].map(|now| has_overslept(&mut napped_at, at(now)));
+        assert_eq!(outcomes, [false, false, true, false]);
+    }
+
+    /// One that other tests do not use.
+    fn separate() -> &'static Suspensions {
+        Box::leak(Box::new(Suspensions::new()))
+    }
+
+    async fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn all_sleeps_are_told_by_one_thread_which_ends_with_the_last_of_them() {
+        let suspensions = separate();
+        let sleepers = [(); 3].map(|()| suspensions.tell_one_more().expect("a thread"));
+        let mut told = sleepers.each_ref().map(Sleeper::suspended);
+        for told in &mut told {
+            let is_told = poll_fn(|context| Poll::Ready(told.as_mut().poll(context).is_ready())).await;
+            assert!(!is_told);
+        }
+        assert_eq!(suspensions.teller.load(Ordering::SeqCst), process::id());
+        suspensions.ended.notify_waiters();
+        for told in told {
+            told.await;
+        }
+        drop(sleepers);
+        until(|| suspensions.teller.load(Ordering::SeqCst) == NO_PROCESS).await;
+        let _next = suspensions.tell_one_more().expect("a thread");
+        assert_eq!(suspensions.teller.load(Ordering::SeqCst), process::id());
+    }
+
+    #[tokio::test]
+    async fn in_a_fork_another_thread_tells() {
+        let suspensions = separate();
+        suspensions.teller.store(process::id() + 1, Ordering::SeqCst);
+        let _sleeper = suspensions.tell_one_more().expect("a thread");
+        assert_eq!(suspensions.teller.load(Ordering::SeqCst), process::id());
+    }
+}
