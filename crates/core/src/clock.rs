@@ -4,11 +4,13 @@
 //! suspended; which one that is depends on the system ([`SystemClock`]). Nothing else in the project reads a clock;
 //! decisions take `now` as an argument.
 
+mod boot;
 mod suspensions;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use self::boot::since_boot;
 use self::suspensions::{NAP_MAX, Sleeper};
 use crate::future::BoxFuture;
 
@@ -117,30 +119,6 @@ impl Clock for SystemClock {
         let now = SystemTime::now();
         now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
-}
-
-/// The time since boot, that of suspensions included.
-#[cfg(unix)]
-fn since_boot() -> Duration {
-    #[cfg(not(target_vendor = "apple"))]
-    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-    #[cfg(target_vendor = "apple")]
-    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
-    let time = rustix::time::clock_gettime(CLOCK);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// The time since the first call, that of suspensions included.
-#[cfg(windows)]
-fn since_boot() -> Duration {
-    use std::sync::OnceLock;
-    use std::time::Instant;
-
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    // Two first calls at once may read it in either order: neither is before it.
-    #[expect(clippy::disallowed_methods, reason = "Windows' counter goes on while the machine sleeps")]
-    let now = Instant::now();
-    now.saturating_duration_since(*FIRST.get_or_init(|| now))
 }
 
 /// Tokio's time: the machine's without the time of suspensions, and paused time where a test has paused it.

@@ -41,9 +41,9 @@
 //!   (`queue/leave.rs`, `queue/writes.rs`), and so does the mark that it was broken. The withdrawal of a join without
 //!   an answer looks first. A value is written under the stamp too, or on the state that was read (`queue/writes.rs`).
 //! - **Belief** (`session/belief.rs`, pure). The answer to a keepalive counts once a linearizable request that was sent
-//!   after it, on the same connection, was answered in the same term of raft. A leader that stood still while another
-//!   was elected answers keepalives too. A renewal that takes long goes to another member as well
-//!   (`session/driver.rs`).
+//!   after it was answered by the same member in the same term of raft. A leader that stood still while another was
+//!   elected answers keepalives too. So one read proves what sessions of a process have just renewed
+//!   (`session/proofs.rs`). A renewal that takes long goes to another member as well (`session/driver.rs`).
 //! - **Names** (`layout/name.rs`). A server walks over every key of a range that was there since its last compaction.
 //!   So a session names its contenders by slots, and uses a slot again once its contender is certainly gone. A
 //!   contender is known by its key and the revision at which that was created (`layout/record.rs`); its ticket is in

@@ -10,6 +10,8 @@ use prost::{Enumeration, Message, Oneof};
 pub(crate) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub(crate) cluster_id: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) member_id: u64,
     /// The newest revision that the member had applied.
     #[prost(int64, tag = "3")]
     pub(crate) revision: i64,

@@ -2,7 +2,7 @@
 //!
 //! Here is the state that all parts of a session share, and what a connection of it begins with.
 //!
-//! - `belief`: the rule, pure. `lanes`: the order of the calls.
+//! - `belief`: the rule, pure. `proofs`: what sessions of a process share of it. `lanes`: the order of the calls.
 //! - `opening`: has the lease granted. `driver`: keeps it alive, connects again, and ends the session.
 //!
 //! What is stored for locks, and what is asked of them, is left to `queue`.
@@ -11,6 +11,7 @@ mod belief;
 mod driver;
 mod lanes;
 mod opening;
+mod proofs;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +33,9 @@ use tokio::sync::Notify;
 use crate::layout::Layout;
 use crate::proto::{Compare, KeyValue, RequestOp, ResponseHeader, ResponseOp, TxnRequest};
 use crate::rpc::{Connection, KeyWatches, RevisionAnswer, UnaryCall, range_of, txn};
-use crate::session::belief::LeaseBelief;
+use crate::session::belief::{LeaseBelief, MemberTerm, TermWitness};
 use crate::session::lanes::Lanes;
+use crate::session::proofs::SharedProofs;
 use crate::url::{Config, EtcdSite};
 
 /// The shared state of a session. It does not keep the session alive.
@@ -159,15 +161,20 @@ impl Core {
         operation: Operation,
         deadline: BootInstant,
     ) -> Result<C::Answer, Failure> {
-        let witness = self.belief.lock().witness(link.number);
+        let witness = self.belief.lock().witness();
         let answer = self.send(link, request, operation, deadline).await?;
         let header = header(&answer)?;
         self.note_revision(header.revision);
-        let proven = self.belief.lock().prove(witness, header.raft_term);
+        self.prove(link, witness, header);
+        Ok(answer)
+    }
+
+    /// Notes such an answer, to a request of any session that was sent behind the witness.
+    fn prove(&self, link: &EtcdLink, witness: TermWitness, header: ResponseHeader) {
+        let proven = self.belief.lock().prove(witness, member_term(header));
         if let Some(safe_until) = proven.filter(|_| !link.connection.is_over()) {
             self.life.believe(safe_until);
         }
-        Ok(answer)
     }
 
     /// Makes a request that proves nothing: one that the member answers by itself.
@@ -208,6 +215,14 @@ pub(crate) struct Begun {
     /// The revision at which the session's key was written when this connection began. A join names it, so that none of
     /// an older connection takes effect any more. `None` if the service had no room for that: then nothing joins.
     pub(crate) stamp: Option<i64>,
+    /// What it shares with other sessions at its member.
+    proofs: Arc<SharedProofs>,
+}
+
+impl Begun {
+    fn new(connection: &Connection, watches: KeyWatches, stamp: Option<i64>) -> Self {
+        Self { watches, stamp, proofs: SharedProofs::at(connection.server()) }
+    }
 }
 
 /// How far tokens may run ahead of a service's revisions: so many revisions a millisecond leave room for a service that
@@ -217,6 +232,11 @@ const OFFSET_SHIFT: u32 = 20;
 /// Where tokens begin in a service that is used from now on.
 pub(crate) fn first_offset(unix_time: Duration) -> u64 {
     u64::try_from(unix_time.as_millis()).unwrap_or(u64::MAX).saturating_mul(1 << OFFSET_SHIFT)
+}
+
+/// What this header says of its answer.
+fn member_term(header: ResponseHeader) -> MemberTerm {
+    MemberTerm { cluster: header.cluster_id, member: header.member_id, term: header.raft_term }
 }
 
 pub(crate) fn header(answer: &impl RevisionAnswer) -> Result<ResponseHeader, Failure> {

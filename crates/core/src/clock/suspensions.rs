@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::{BootInstant, Clock as _, SystemClock};
+use crate::clock::boot::since_boot;
 
 /// How late a sleep may end after a suspension: so long is a nap of the thread, and of a sleep that has no thread.
 pub(super) const NAP_MAX: Duration = Duration::from_millis(250);
@@ -88,10 +88,10 @@ impl Suspensions {
     /// thread sees the sleep.
     #[expect(clippy::disallowed_methods, reason = "no event tells of a suspension")]
     fn tell(&self, process: u32) {
-        let mut napped_at = SystemClock.now();
+        let mut napped_at = since_boot();
         loop {
             thread::sleep(NAP_MAX);
-            if has_overslept(&mut napped_at, SystemClock.now()) {
+            if has_overslept(&mut napped_at, since_boot()) {
                 self.ended.notify_waiters();
             }
             if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -105,9 +105,9 @@ impl Suspensions {
     }
 }
 
-/// Whether a nap that began at this moment has ended too late; the next one begins now.
-fn has_overslept(napped_at: &mut BootInstant, now: BootInstant) -> bool {
-    let napped = now.saturating_duration_since(std::mem::replace(napped_at, now));
+/// Whether a nap that began at this time has ended too late; the next one begins now.
+fn has_overslept(napped_at: &mut Duration, now: Duration) -> bool {
+    let napped = now.saturating_sub(std::mem::replace(napped_at, now));
     napped > NAP_MAX + OVERSLEPT
 }
 
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_nap_that_took_much_longer_than_it_should_shows_a_suspension() {
-        let at = |milliseconds: u64| BootInstant::from_nanos(milliseconds * 1_000_000);
-        let mut napped_at = at(1_000);
-        let outcomes = [1_250, 1_700, 2_300, 2_550].map(|now| has_overslept(&mut napped_at, at(now)));
+        let mut napped_at = Duration::from_millis(1_000);
+        let ends = [1_250, 1_700, 2_300, 2_550].map(Duration::from_millis);
+        let outcomes = ends.map(|now| has_overslept(&mut napped_at, now));
         assert_eq!(outcomes, [false, false, true, false]);
     }
 

@@ -2,9 +2,10 @@
 //!
 //! The answer to a keepalive proves nothing by itself: a leader that stood still while another was elected answers with
 //! the full time, though its successor has not heard of the renewal. So a renewal counts once a linearizable request
-//! that was sent after its answer, on the same connection, was answered within the same term of raft. That answer shows
-//! that a quorum followed this term's leader after the renewal. A leader that comes later gives every lease its whole
-//! time anew when it takes over, and so keeps this one for longer than we believe in it.
+//! that was sent after its answer was answered by the same member within the same term of raft; which session has sent
+//! it does not matter. That answer shows that a quorum followed this term's leader after the renewal. A leader that
+//! comes later gives every lease its whole time anew when it takes over, and so keeps this one for longer than we
+//! believe in it.
 
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ const WAITING_DIVISOR: u32 = 2;
 /// … but so long before its lease would end at least, for a renewal that fails, unless the timeout is shorter.
 const WAITING_LEAVES: Duration = Duration::from_secs(10);
 
+/// The proof of a renewal waits for this part of the timeout for those of other sessions.
+const PROOF_WAITS_DIVISOR: u32 = 60;
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Timing {
     pub(crate) timeout: Duration,
@@ -36,6 +40,11 @@ impl Timing {
     pub(crate) fn waiting_interval(self) -> Duration {
         let left = self.timeout.saturating_sub(WAITING_LEAVES);
         (self.timeout / WAITING_DIVISOR).min(left).max(self.idle_interval())
+    }
+
+    /// How long the proof of a renewal waits for those of other sessions, where it may.
+    pub(crate) fn proof_waits(self) -> Duration {
+        self.timeout / PROOF_WAITS_DIVISOR
     }
 
     /// How old the last proven renewal is at most when a lock is granted, and while it is held.
@@ -67,13 +76,20 @@ impl SessionTiming for Timing {
 pub(crate) struct Renewal {
     /// When it was sent, or earlier.
     pub(crate) sent_at: BootInstant,
-    pub(crate) connection: u64,
+    pub(crate) by: MemberTerm,
+}
+
+/// What an answer says of itself: the member that gives it, and the term of raft that this member knew.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct MemberTerm {
+    pub(crate) cluster: u64,
+    pub(crate) member: u64,
     pub(crate) term: u64,
 }
 
-/// The proof in the answer to a linearizable request, noted when the request is sent.
+/// The newest renewal that the answer to a linearizable request can prove, noted when the request is sent.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct TermWitness(Option<Renewal>);
+pub(crate) struct TermWitness(Renewal);
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct LeaseBelief {
@@ -96,20 +112,24 @@ impl LeaseBelief {
         self.newest = renewal;
     }
 
-    /// Notes that a linearizable request is about to be sent on this connection.
-    pub(crate) fn witness(&self, connection: u64) -> TermWitness {
-        TermWitness(Some(self.newest).filter(|newest| newest.connection == connection))
+    /// Notes that a linearizable request is about to be sent.
+    pub(crate) fn witness(&self) -> TermWitness {
+        TermWitness(self.newest)
     }
 
-    /// Notes that such a request was answered, in this term. Returns until when the session may be believed, if that is
-    /// longer than before.
-    pub(crate) fn prove(&mut self, witness: TermWitness, term: u64) -> Option<BootInstant> {
-        let renewal = witness.0.filter(|renewal| renewal.term == term)?;
-        if self.anchor.is_some_and(|anchor| anchor >= renewal.sent_at) {
+    /// Notes that such a request was answered. Returns until when the session may be believed, if that is longer than
+    /// before.
+    pub(crate) fn prove(&mut self, witness: TermWitness, by: MemberTerm) -> Option<BootInstant> {
+        if witness.0.by != by || self.has_proven(witness) {
             return None;
         }
-        self.anchor = Some(renewal.sent_at);
+        self.anchor = Some(witness.0.sent_at);
         self.safe_until()
+    }
+
+    /// Whether the renewal that this is a witness of is proven, or a later one.
+    pub(crate) fn has_proven(&self, witness: TermWitness) -> bool {
+        self.anchor.is_some_and(|anchor| anchor >= witness.0.sent_at)
     }
 
     /// When the newest proven renewal was sent.
@@ -134,57 +154,61 @@ mod tests {
         BootInstant::from_nanos(milliseconds * 1_000_000)
     }
 
-    fn renewal(sent_ms: u64, connection: u64, term: u64) -> Renewal {
-        Renewal { sent_at: at(sent_ms), connection, term }
+    /// An answer of a member of a cluster.
+    const MEMBER: MemberTerm = MemberTerm { cluster: 7, member: 1, term: 2 };
+
+    fn renewal(sent_ms: u64) -> Renewal {
+        Renewal { sent_at: at(sent_ms), by: MEMBER }
     }
 
     fn believed() -> LeaseBelief {
-        let mut belief = LeaseBelief::new(renewal(1_000, 1, 2), TIMEOUT);
-        let witness = belief.witness(1);
-        assert_eq!(belief.prove(witness, 2), Some(at(1_000 + 20_000 - 500)));
+        let mut belief = LeaseBelief::new(renewal(1_000), TIMEOUT);
+        let witness = belief.witness();
+        assert_eq!(belief.prove(witness, MEMBER), Some(at(1_000 + 20_000 - 500)));
         belief
     }
 
     #[test]
     fn a_session_is_believed_from_the_sending_of_a_proven_renewal_for_its_timeout_less_a_margin() {
-        let mut belief = LeaseBelief::new(renewal(1_000, 1, 2), TIMEOUT);
+        let mut belief = LeaseBelief::new(renewal(1_000), TIMEOUT);
         assert_eq!(belief.safe_until(), None, "a grant alone proves nothing");
-        let witness = belief.witness(1);
-        belief.prove(witness, 2);
-        belief.renewed(renewal(4_000, 1, 2), TIMEOUT);
+        let witness = belief.witness();
+        belief.prove(witness, MEMBER);
+        belief.renewed(renewal(4_000), TIMEOUT);
         assert_eq!(belief.safe_until(), Some(at(20_500)), "an answer alone proves nothing");
-        let witness = belief.witness(1);
-        assert_eq!(belief.prove(witness, 2), Some(at(23_500)));
+        let witness = belief.witness();
+        assert_eq!(belief.prove(witness, MEMBER), Some(at(23_500)));
     }
 
     #[test]
-    fn a_renewal_of_another_term_or_another_connection_is_not_believed() {
+    fn a_renewal_of_another_term_or_another_member_is_not_believed() {
         let mut belief = believed();
-        belief.renewed(renewal(4_000, 1, 2), TIMEOUT);
-        let witness = belief.witness(1);
-        assert_eq!(belief.prove(witness, 3), None, "the leader that has answered was overtaken");
-        let witness = belief.witness(2);
-        assert_eq!(belief.prove(witness, 2), None);
+        belief.renewed(renewal(4_000), TIMEOUT);
+        let witness = belief.witness();
+        let overtaken = MemberTerm { term: 3, ..MEMBER };
+        assert_eq!(belief.prove(witness, overtaken), None, "the leader that has answered was overtaken");
+        assert_eq!(belief.prove(witness, MemberTerm { member: 2, ..MEMBER }), None);
+        assert_eq!(belief.prove(witness, MemberTerm { cluster: 8, ..MEMBER }), None, "its terms are others");
         assert_eq!(belief.safe_until(), Some(at(20_500)));
     }
 
     #[test]
     fn a_request_that_was_sent_before_the_answer_proves_nothing_of_it() {
         let mut belief = believed();
-        let early = belief.witness(1);
-        belief.renewed(renewal(4_000, 1, 2), TIMEOUT);
-        assert_eq!(belief.prove(early, 2), None);
+        let early = belief.witness();
+        belief.renewed(renewal(4_000), TIMEOUT);
+        assert_eq!(belief.prove(early, MEMBER), None);
     }
 
     #[test]
     fn the_least_timeout_that_was_granted_counts() {
         let mut belief = believed();
-        belief.renewed(renewal(4_000, 1, 2), Duration::from_secs(10));
-        let witness = belief.witness(1);
-        assert_eq!(belief.prove(witness, 2), Some(at(4_000 + 10_000 - 300)));
-        belief.renewed(renewal(5_000, 1, 2), TIMEOUT);
-        let witness = belief.witness(1);
-        assert_eq!(belief.prove(witness, 2), Some(at(5_000 + 10_000 - 300)));
+        belief.renewed(renewal(4_000), Duration::from_secs(10));
+        let witness = belief.witness();
+        assert_eq!(belief.prove(witness, MEMBER), Some(at(4_000 + 10_000 - 300)));
+        belief.renewed(renewal(5_000), TIMEOUT);
+        let witness = belief.witness();
+        assert_eq!(belief.prove(witness, MEMBER), Some(at(5_000 + 10_000 - 300)));
     }
 
     #[test]

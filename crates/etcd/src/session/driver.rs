@@ -19,7 +19,8 @@ use crate::layout::Layout;
 use crate::proto::{LeaseKeepAliveResponse, LeaseRevokeRequest, RangeRequest, TxnResponse};
 use crate::rpc::{Connection, KeepAlive, KeyWatches, exists, key_range, modified_at, put, txn};
 use crate::session::belief::Renewal;
-use crate::session::{Begun, Core, EtcdLink, SessionUse, TokenEpoch, first_offset, header};
+use crate::session::proofs::{ProofPart, ProofTeller};
+use crate::session::{Begun, Core, EtcdLink, SessionUse, TokenEpoch, first_offset, header, member_term};
 
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -102,16 +103,18 @@ async fn revoke(core: &Core, connection: &Connection) -> Result<(), Failure> {
 async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
     let mut stream = None;
     let proven_at = core.belief.lock().proven_at();
+    let mut is_urged = false;
     if let Some(opened_at) = proven_at.filter(|_| link.number == FIRST_CONNECTION) {
-        until_due(core, opened_at).await;
+        is_urged = until_due(core, opened_at).await;
     }
     loop {
         let sent_at = core.life.clock.now();
-        match renew(core, link, &mut stream, sent_at).await {
+        let may_wait = !is_urged && may_be_proven_late(core, sent_at);
+        match renew(core, link, &mut stream, (sent_at, may_wait)).await {
             Ok(()) => {
                 core.life.set_trouble(None);
                 core.life.proven(sent_at);
-                until_due(core, sent_at).await;
+                is_urged = until_due(core, sent_at).await;
             }
             Err(failure) if failure.keeps_connection() => {
                 core.life.set_trouble(Some(failure));
@@ -124,8 +127,14 @@ async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
     }
 }
 
-/// Waits until the renewal after one that was sent at this moment is due, or is asked for.
-async fn until_due(core: &Core, sent_at: BootInstant) {
+/// Whether the proof of a renewal that is sent now may wait for those of other sessions: the belief in this one lasts.
+fn may_be_proven_late(core: &Core, now: BootInstant) -> bool {
+    let believed_until = core.belief.lock().safe_until();
+    believed_until.is_some_and(|until| until >= now.saturating_add(core.timing.patience()))
+}
+
+/// Waits until the renewal after one that was sent at this moment is due, or is asked for: then it returns `true`.
+async fn until_due(core: &Core, sent_at: BootInstant) -> bool {
     loop {
         let interval = match core.present_use() {
             SessionUse::Holds => core.timing.holding_interval(),
@@ -134,9 +143,9 @@ async fn until_due(core: &Core, sent_at: BootInstant) {
         };
         tokio::select! {
             biased;
-            () = core.life.urged() => return,
+            () = core.life.urged() => return true,
             () = core.may_hold.notified() => {}
-            () = core.life.clock.sleep_until(sent_at.saturating_add(interval)) => return,
+            () = core.life.clock.sleep_until(sent_at.saturating_add(interval)) => return false,
         }
     }
 }
@@ -146,10 +155,10 @@ async fn renew(
     core: &Arc<Core>,
     link: &EtcdLink,
     stream: &mut Option<KeepAlive>,
-    sent_at: BootInstant,
+    (sent_at, may_wait): (BootInstant, bool),
 ) -> Result<(), Failure> {
     let deadline = sent_at.saturating_add(core.timing.patience());
-    let renewing = renew_over(core, link, stream, sent_at, deadline);
+    let renewing = renew_over(core, link, stream, (sent_at, may_wait), deadline);
     let elsewhere = async {
         core.life.clock.sleep_until(sent_at.saturating_add(core.timing.doubt())).await;
         renew_elsewhere(core, link.connection.server(), deadline).await;
@@ -168,7 +177,7 @@ async fn renew_over(
     core: &Core,
     link: &EtcdLink,
     stream: &mut Option<KeepAlive>,
-    sent_at: BootInstant,
+    (sent_at, may_wait): (BootInstant, bool),
     deadline: BootInstant,
 ) -> Result<(), Failure> {
     let answer = match stream {
@@ -179,30 +188,52 @@ async fn renew_over(
             answer
         }
     };
-    note_renewal(core, &answer, sent_at, link.number)?;
+    note_renewal(core, &answer, sent_at)?;
+    let Some(teller) = proven_by_another(core, link, sent_at, may_wait).await else { return Ok(()) };
     let answer = core.ask(link, proof(core), Operation::Connect, deadline).await?;
+    teller.tell(header(&answer)?);
     if answer.kvs.is_empty() { Err(Failure::session_gone()) } else { Ok(()) }
 }
 
-fn note_renewal(
-    core: &Core,
-    answer: &LeaseKeepAliveResponse,
-    sent_at: BootInstant,
-    connection: u64,
-) -> Result<(), Failure> {
+fn note_renewal(core: &Core, answer: &LeaseKeepAliveResponse, sent_at: BootInstant) -> Result<(), Failure> {
     let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else { return Err(Failure::session_gone()) };
-    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
-    core.belief.lock().renewed(Renewal { sent_at, connection, term }, Duration::from_secs(seconds));
+    let by = member_term(answer.header.ok_or_else(Failure::unexpected)?);
+    core.belief.lock().renewed(Renewal { sent_at, by }, Duration::from_secs(seconds));
     Ok(())
+}
+
+/// Has another session of this process prove the renewal that was just answered. If none has, this one must, and tells
+/// others of it. Such a proof does not show that this session's key is there, but its watch tells of the end of that.
+async fn proven_by_another(core: &Core, link: &EtcdLink, sent_at: BootInstant, may_wait: bool) -> Option<ProofTeller> {
+    let (life, proofs, witness) = (&core.life, &link.proofs, core.belief.lock().witness());
+    let is_alone = proofs.is_of_one();
+    let due = async {
+        if may_wait && !is_alone {
+            tokio::select! {
+                biased;
+                () = life.urged() => {}
+                () = life.clock.sleep_until(life.clock.now().saturating_add(core.timing.proof_waits())) => {}
+            }
+        }
+    };
+    let late = life.clock.sleep_until(sent_at.saturating_add(core.timing.doubt()));
+    match proofs.next(due, late).await {
+        ProofPart::Asks(teller) => Some(teller),
+        ProofPart::Told(header) => {
+            // What goes back is another service's.
+            if core.note_revision(header.revision) {
+                core.prove(link, witness, header);
+            }
+            let is_proven = core.belief.lock().has_proven(witness);
+            (!is_proven).then(ProofTeller::of_none)
+        }
+    }
 }
 
 /// A request that goes through the quorum, and shows the session's key, which goes with the lease.
 fn proof(core: &Core) -> RangeRequest {
     key_range(core.layout.session(core.lease))
 }
-
-/// The number of a connection that no session has: their numbers begin at 1.
-const NO_CONNECTION: u64 = 0;
 
 /// Tries the ways to the other members in turn until one has renewed the lease, and has proven it; or until the
 /// deadline.
@@ -224,12 +255,12 @@ async fn renew_at(core: &Core, server: &Server, deadline: BootInstant) -> Result
     let connection = core.connect(server, deadline).await?;
     let sent_at = core.life.clock.now();
     let (_stream, answer) = KeepAlive::open(&connection, core.lease, deadline).await?;
-    note_renewal(core, &answer, sent_at, NO_CONNECTION).map_err(|_| Failure::unexpected())?;
-    let witness = core.belief.lock().witness(NO_CONNECTION);
+    note_renewal(core, &answer, sent_at).map_err(|_| Failure::unexpected())?;
+    let witness = core.belief.lock().witness();
     let answer = connection.call(proof(core), deadline).await?;
-    let term = header(&answer)?.raft_term;
+    let proven = member_term(header(&answer)?);
     if !answer.kvs.is_empty()
-        && let Some(safe_until) = core.belief.lock().prove(witness, term)
+        && let Some(safe_until) = core.belief.lock().prove(witness, proven)
     {
         core.life.bond().note_proof(sent_at);
         core.life.believe(safe_until);
@@ -264,7 +295,8 @@ async fn restore(
         epoch
     };
     core.set_epoch(epoch);
-    Ok(EtcdLink::new(connection, number, Begun { watches, stamp: is_stamped.then_some(revision) }))
+    let begun = Begun::new(&connection, watches, is_stamped.then_some(revision));
+    Ok(EtcdLink::new(connection, number, begun))
 }
 
 /// Writes the session's key, if it is there; without room for that it only looks at it. Returns whether it was written.

@@ -19,7 +19,7 @@ use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest, ResponseHeader};
 use crate::rpc::{Connection, KeepAlive, KeyWatches, absent, key_range, put, range_of, txn};
 use crate::session::belief::{LeaseBelief, Renewal};
 use crate::session::driver::{Driver, begin_tokens, session_data};
-use crate::session::{Begun, Core, EtcdLink, GrantedLease, TokenEpoch, first_offset, header};
+use crate::session::{Begun, Core, EtcdLink, GrantedLease, TokenEpoch, first_offset, header, member_term};
 use crate::url::EtcdSite;
 
 /// How long the end of a lease that is not used may take.
@@ -70,7 +70,8 @@ async fn attempt(
     let core = Arc::new(Core::new(site, GrantedLease { lease, timeout, belief, safe_until }, runtime.clone()));
     core.set_epoch(epoch);
     core.note_revision(stamp);
-    Ok((core, EtcdLink::new(connection.claim(), FIRST_CONNECTION, Begun { watches, stamp: Some(stamp) })))
+    let begun = Begun::new(&connection, watches, Some(stamp));
+    Ok((core, EtcdLink::new(connection.claim(), FIRST_CONNECTION, begun)))
 }
 
 /// A lease that is there, and what its belief begins with.
@@ -111,8 +112,8 @@ fn granted_at(
     header: Option<ResponseHeader>,
 ) -> Result<OpenedLease, Failure> {
     let timeout = Duration::from_secs(seconds.try_into().map_err(|_| Failure::unexpected())?);
-    let term = header.ok_or_else(Failure::unexpected)?.raft_term;
-    Ok(OpenedLease { lease, renewal: Renewal { sent_at, connection: FIRST_CONNECTION, term }, timeout })
+    let renewal = Renewal { sent_at, by: member_term(header.ok_or_else(Failure::unexpected)?) };
+    Ok(OpenedLease { lease, renewal, timeout })
 }
 
 /// Writes the session's key, and the offset of tokens if there is none. Returns the offset, and the session's stamp.
@@ -123,7 +124,7 @@ async fn begin(
     belief: &mut LeaseBelief,
     deadline: BootInstant,
 ) -> Result<(TokenEpoch, i64), Failure> {
-    let (layout, witness) = (&site.layout, belief.witness(FIRST_CONNECTION));
+    let (layout, witness) = (&site.layout, belief.witness());
     let session = layout.session(lease);
     // A request that is taken in late must not change the stamp.
     let request = txn(
@@ -133,7 +134,7 @@ async fn begin(
     );
     let answer = until_taken(&*site.clock, deadline, || connection.call(request.clone(), deadline)).await?;
     let header = header(&answer)?;
-    belief.prove(witness, header.raft_term);
+    belief.prove(witness, member_term(header));
     let stamp = match answer.responses.first() {
         Some(present) if !answer.succeeded => {
             range_of(present)?.kvs.first().ok_or_else(Failure::session_gone)?.mod_revision

@@ -66,17 +66,13 @@ fn outage() -> Result<(), Failed> {
     outage::live_through("etcd", &ETCD, &mut server, Duration::ZERO)
 }
 
-/// Beside its clients on two cores an etcd serves 2,000 requests a second. While 10,000 sessions come back, those that
-/// are back make more than that with the others.
-const STORM_SESSIONS: u32 = 6_000;
-
 /// A lone etcd beside its clients on a few cores opens some hundred sessions a second. Calls that were given up before
 /// their turn would be made again, and put off the others.
 const STORM_SETTINGS: &str = "&connect_timeout=60s&operation_timeout=60s";
 
 fn storm() -> Result<(), Failed> {
     let mut server = RealServer::start(Server::standalone(), async |server: &Server| Ok(server.messages().await?))?;
-    storm::live_through("etcd", &ETCD, &mut server, STORM_SESSIONS, STORM_SETTINGS)
+    storm::live_through("etcd", &ETCD, &mut server, storm::SESSIONS, STORM_SETTINGS)
 }
 
 /// Joins, and returns how long that took, in milliseconds; then leaves.

@@ -26,7 +26,7 @@ use lockkeeper_faults::long;
 use lockkeeper_trials::{Contest, Ends, Outcome, Rival, Span, none_of, now, span};
 use serde_json::{Value, json};
 
-use crate::belief::{LeaseBelief, Renewal};
+use crate::belief::{LeaseBelief, MemberTerm, Renewal};
 use crate::service::ETCD;
 use crate::{findings, on_both_releases};
 
@@ -168,8 +168,6 @@ async fn play_round(
     (outcomes, planted)
 }
 
-const CONNECTION: u64 = 1;
-
 /// A holder whose key stands first in the queue.
 struct Bare {
     member: SocketAddr,
@@ -215,11 +213,11 @@ impl Bare {
         let timeout = Duration::from_secs(seconds);
         self.belief.renewed(renewal(sent_at, &answer["result"]["header"]), timeout);
         self.renewed_until = self.renewed_until.max(sent_at.saturating_add(timeout));
-        let witness = self.belief.witness(CONNECTION);
+        let witness = self.belief.witness();
         let request = json!({ "key": encoded(&self.key), "keys_only": true }).to_string();
         if let Ok(answer) = Server::ask(self.member, "/v3/kv/range", &request).await {
             let answer: Value = serde_json::from_str(&answer).expect("JSON");
-            self.belief.prove(witness, term(&answer["header"]));
+            self.belief.prove(witness, member_term(&answer["header"]));
         }
     }
 
@@ -241,9 +239,10 @@ fn encoded(text: &str) -> String {
 }
 
 fn renewal(sent_at: BootInstant, header: &Value) -> Renewal {
-    Renewal { sent_at, connection: CONNECTION, term: term(header) }
+    Renewal { sent_at, by: member_term(header) }
 }
 
-fn term(header: &Value) -> u64 {
-    header["raft_term"].as_str().and_then(|term| term.parse().ok()).expect("a term")
+fn member_term(header: &Value) -> MemberTerm {
+    let number = |name: &str| header[name].as_str().and_then(|number| number.parse().ok()).expect(name);
+    MemberTerm { cluster: number("cluster_id"), member: number("member_id"), term: number("raft_term") }
 }

@@ -1,6 +1,6 @@
-//! Tests beyond the common suites of etcd: a balancer, the order of long queues, names that are used again, rights,
-//! TLS, examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that
-//! are none.
+//! Tests beyond the common suites of etcd: a balancer, the order of long queues, renewals, names that are used again,
+//! rights, TLS, examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers
+//! that are none.
 
 mod access;
 mod balanced;
@@ -10,6 +10,7 @@ mod losses;
 #[path = "../support/operator.rs"]
 mod operator;
 mod queues;
+mod renewals;
 mod restored;
 mod strangers;
 #[cfg(feature = "tls")]

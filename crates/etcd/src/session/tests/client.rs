@@ -6,7 +6,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::SessionTiming as _;
 
 use super::leaders::TIMEOUT_MS;
-use crate::session::belief::{LeaseBelief, Renewal, TermWitness, Timing};
+use crate::session::belief::{LeaseBelief, MemberTerm, Renewal, TermWitness, Timing};
 
 const TIMEOUT: Duration = Duration::from_millis(TIMEOUT_MS);
 
@@ -58,7 +58,8 @@ pub(super) enum Stage {
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct Asked {
-    pub(super) connection: u64,
+    /// The member that is asked.
+    member: u64,
     pub(super) stage: Stage,
     witness: TermWitness,
 }
@@ -70,15 +71,21 @@ pub(super) struct Client {
     /// One at most over each connection: a later one takes the place of one that is given up.
     pub(super) keepalives: Vec<Option<Keepalive>>,
     pub(super) asked: Vec<Asked>,
+    /// How many members the connections lead to in turn.
+    members: usize,
     bug: Option<ClientBug>,
+}
+
+fn member_term(member: u64, term: usize) -> MemberTerm {
+    MemberTerm { cluster: 7, member, term: term as u64 }
 }
 
 impl Client {
     /// Begins with a lease that was granted at this moment in the first term, over the first connection.
-    pub(super) fn new(granted_at: BootInstant, connections: usize, bug: Option<ClientBug>) -> Self {
-        let newest = Renewal { sent_at: granted_at, connection: 0, term: 0 };
+    pub(super) fn new(granted_at: BootInstant, (connections, members): (usize, usize), bug: Option<ClientBug>) -> Self {
+        let newest = Renewal { sent_at: granted_at, by: member_term(0, 0) };
         let belief = LeaseBelief::new(newest, TIMEOUT);
-        Self { belief, newest, keepalives: vec![None; connections], asked: Vec::new(), bug }
+        Self { belief, newest, keepalives: vec![None; connections], asked: Vec::new(), members, bug }
     }
 
     fn has(&self, bug: ClientBug) -> bool {
@@ -101,16 +108,22 @@ impl Client {
             return;
         }
         let sent_at = if self.has(ClientBug::CountsFromAnswers) { now } else { sent_at };
-        self.newest = Renewal { sent_at, connection: connection as u64, term: head as u64 };
+        self.newest = Renewal { sent_at, by: member_term(self.member_of(connection), head) };
         self.belief.renewed(self.newest, TIMEOUT);
         if self.has(ClientBug::AnswersProve) {
-            let witness = self.belief.witness(connection as u64);
-            self.belief.prove(witness, head as u64);
+            let witness = self.belief.witness();
+            self.belief.prove(witness, self.newest.by);
         }
     }
 
-    pub(super) fn ask(&mut self, connection: u64) {
-        self.asked.push(Asked { connection, stage: Stage::Sent, witness: self.belief.witness(connection) });
+    fn member_of(&self, connection: usize) -> u64 {
+        (connection % self.members) as u64
+    }
+
+    /// This session asks, or another one does for it.
+    pub(super) fn ask(&mut self, connection: usize) {
+        let (member, witness) = (self.member_of(connection), self.belief.witness());
+        self.asked.push(Asked { member, stage: Stage::Sent, witness });
         // What differs only in its order is the same.
         self.asked.sort_unstable();
     }
@@ -122,19 +135,19 @@ impl Client {
 
     /// Takes in the answer to a request, with the term that its member knew.
     pub(super) fn learn(&mut self, which: usize, head: usize, now: BootInstant) {
-        let Asked { connection, witness, .. } = self.asked.remove(which);
-        let witness = if self.has(ClientBug::EarlierRequestsProve) { self.belief.witness(connection) } else { witness };
-        let is_later = head as u64 >= self.newest.term;
+        let Asked { member, witness, .. } = self.asked.remove(which);
+        let witness = if self.has(ClientBug::EarlierRequestsProve) { self.belief.witness() } else { witness };
+        let is_later = head as u64 >= self.newest.by.term;
         let is_blind = self.has(ClientBug::LaterTermsProve) && is_later;
-        let term = if is_blind { self.newest.term } else { head as u64 };
+        let answer = if is_blind { self.newest.by } else { member_term(member, head) };
         if self.has(ClientBug::NothingProves) {
             return;
         }
-        let proven = self.belief.prove(witness, term);
+        let proven = self.belief.prove(witness, answer);
         if proven.is_some() && self.has(ClientBug::CountsFromProofs) {
             self.belief.renewed(Renewal { sent_at: now, ..self.newest }, TIMEOUT);
-            let witness = self.belief.witness(self.newest.connection);
-            self.belief.prove(witness, self.newest.term);
+            let witness = self.belief.witness();
+            self.belief.prove(witness, self.newest.by);
         }
     }
 

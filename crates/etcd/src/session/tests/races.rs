@@ -7,19 +7,19 @@ use lockkeeper_core::clock::{BootInstant, Clock, TestClock};
 use lockkeeper_core::{Liveness, LossReason, SafeUntil, SessionBond};
 
 use super::leaders::TIMEOUT_MS;
-use crate::session::belief::{LeaseBelief, Renewal};
+use crate::session::belief::{LeaseBelief, MemberTerm, Renewal};
 
 const TIMEOUT: Duration = Duration::from_millis(TIMEOUT_MS);
 
-const CONNECTION: u64 = 1;
+const MEMBER: MemberTerm = MemberTerm { cluster: 7, member: 1, term: 1 };
 
 fn renewal(sent_at: BootInstant) -> Renewal {
-    Renewal { sent_at, connection: CONNECTION, term: 1 }
+    Renewal { sent_at, by: MEMBER }
 }
 
 fn prove(belief: &mut LeaseBelief) -> BootInstant {
-    let witness = belief.witness(CONNECTION);
-    belief.prove(witness, 1).expect("its term goes on")
+    let witness = belief.witness();
+    belief.prove(witness, MEMBER).expect("its term goes on")
 }
 
 /// etcd-io/etcd#14758, #20590 and #21389: a leader that ends a lease deletes its keys, and forgets the lease a moment

@@ -9,10 +9,14 @@ use super::leaders::ServerBug;
 use super::world::{Menu, World};
 
 /// The client's clock is as slow as the margin allows.
-const MENU: Menu = Menu { depth: 0, connections: 1, elections_max: 2, rate: 98, client_bug: None, server_bug: None };
+const MENU: Menu =
+    Menu { depth: 0, connections: 1, members: 1, elections_max: 2, rate: 98, client_bug: None, server_bug: None };
 
-/// The same over two connections, whose answers overtake each other.
-const TWO_CONNECTIONS: Menu = Menu { connections: 2, ..MENU };
+/// The same over two connections to different members, whose answers overtake each other.
+const TWO_CONNECTIONS: Menu = Menu { connections: 2, members: 2, ..MENU };
+
+/// The same where both lead to one member, so that either proves what the other has renewed.
+const ONE_MEMBER: Menu = Menu { members: 1, ..TWO_CONNECTIONS };
 
 const FAST: Menu = Menu { rate: 102, ..MENU };
 
@@ -34,6 +38,7 @@ fn no_lease_is_revoked_while_it_is_believed() {
         (Menu { depth: 10, ..MENU }, 105_900_781),
         (Menu { depth: 8, ..FAST }, 2_090_845),
         (Menu { depth: 8, ..TWO_CONNECTIONS }, 25_175_841),
+        (Menu { depth: 8, ..ONE_MEMBER }, 9_224_763),
     ]);
 }
 

@@ -18,6 +18,8 @@ const ASKED_MAX: usize = 2;
 pub(super) struct Menu {
     pub(super) depth: usize,
     pub(super) connections: usize,
+    /// How many members they lead to.
+    pub(super) members: usize,
     pub(super) elections_max: usize,
     /// How fast the client's clock goes, in hundredths of the service's.
     pub(super) rate: u64,
@@ -52,7 +54,7 @@ pub(super) enum Action {
         connection: usize,
     },
     Ask {
-        connection: u64,
+        connection: usize,
     },
     /// A read is answered in this term.
     Confirm {
@@ -78,7 +80,7 @@ pub(super) enum Action {
 impl World {
     pub(super) fn new(menu: Menu) -> Self {
         let leaders = Leaders::new(menu.server_bug);
-        let client = Client::new(at(0, menu.rate), menu.connections, menu.client_bug);
+        let client = Client::new(at(0, menu.rate), (menu.connections, menu.members), menu.client_bug);
         Self { menu, now_ms: 0, leaders, client }
     }
 
@@ -133,7 +135,7 @@ impl World {
             }
         }
         if self.client.asked.len() < ASKED_MAX {
-            actions.extend((0..self.client.keepalives.len() as u64).map(|connection| Action::Ask { connection }));
+            actions.extend((0..self.menu.members).map(|connection| Action::Ask { connection }));
         }
     }
 
