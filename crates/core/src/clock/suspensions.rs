@@ -1,6 +1,6 @@
 //! The end of the machine's suspensions: the runtime's timers stand still meanwhile, and would fire late by as much.
 //!
-//! One thread of the process naps and reads the clock, while a long sleep is under way. If a nap took longer than it
+//! One thread of the process naps and reads the clock, while a long sleep is under way. If naps took longer than they
 //! should, the machine may have been suspended, and all long sleeps look at the clock again. Thousands of sessions
 //! sleep at the same time, so the sleeps do not nap themselves.
 
@@ -18,9 +18,9 @@ use crate::clock::boot::since_boot;
 /// How late a sleep may end after a suspension: so long is a nap of the thread, and of a sleep that has no thread.
 pub(super) const NAP_MAX: Duration = Duration::from_millis(250);
 
-/// How much longer than it should a nap takes after which the sleeps look at the clock: those that a shorter suspension
-/// holds up are late by that alone.
-const OVERSLEPT: Duration = NAP_MAX;
+/// How much longer than they should all naps may take before the sleeps look at the clock: by as much a sleep is late
+/// after suspensions that were shorter. A busy machine reaches it in a minute or so.
+const OVERSLEPT_MAX: Duration = Duration::from_millis(100);
 
 /// No process has this number.
 const NO_PROCESS: u32 = 0;
@@ -88,10 +88,10 @@ impl Suspensions {
     /// thread sees the sleep.
     #[expect(clippy::disallowed_methods, reason = "no event tells of a suspension")]
     fn tell(&self, process: u32) {
-        let mut napped_at = since_boot();
+        let mut naps = Naps::begin(since_boot());
         loop {
             thread::sleep(NAP_MAX);
-            if has_overslept(&mut napped_at, since_boot()) {
+            if naps.have_overslept(since_boot()) {
                 self.ended.notify_waiters();
             }
             if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -105,10 +105,28 @@ impl Suspensions {
     }
 }
 
-/// Whether a nap that began at this time has ended too late; the next one begins now.
-fn has_overslept(napped_at: &mut Duration, now: Duration) -> bool {
-    let napped = now.saturating_sub(std::mem::replace(napped_at, now));
-    napped > NAP_MAX + OVERSLEPT
+/// The naps since the sleeps were told.
+struct Naps {
+    /// When the present one began.
+    since: Duration,
+    overslept: Duration,
+}
+
+impl Naps {
+    const fn begin(now: Duration) -> Self {
+        Self { since: now, overslept: Duration::ZERO }
+    }
+
+    /// Ends a nap, and begins the next one. Returns whether the sleeps are to be told.
+    fn have_overslept(&mut self, now: Duration) -> bool {
+        self.overslept += now.saturating_sub(self.since + NAP_MAX);
+        self.since = now;
+        let have_overslept = self.overslept > OVERSLEPT_MAX;
+        if have_overslept {
+            self.overslept = Duration::ZERO;
+        }
+        have_overslept
+    }
 }
 
 #[cfg(test)]
@@ -119,11 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nap_that_took_much_longer_than_it_should_shows_a_suspension() {
-        let mut napped_at = Duration::from_millis(1_000);
-        let ends = [1_250, 1_700, 2_300, 2_550].map(Duration::from_millis);
-        let outcomes = ends.map(|now| has_overslept(&mut napped_at, now));
-        assert_eq!(outcomes, [false, false, true, false]);
+    fn naps_that_took_longer_than_they_should_show_suspensions_also_short_ones() {
+        let mut naps = Naps::begin(Duration::ZERO);
+        let mut ended_at = Duration::ZERO;
+        let told = [0, 60_000, 0, 60, 30, 60, 60, 0].map(|suspended_ms| {
+            ended_at += NAP_MAX + Duration::from_millis(suspended_ms);
+            naps.have_overslept(ended_at)
+        });
+        assert_eq!(told, [false, true, false, false, false, true, false, false]);
     }
 
     /// One that other tests do not use.
