@@ -79,7 +79,8 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 /// The machine's clock; sleeping needs a tokio runtime with its time driver.
 ///
 /// It is `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC` on Apple's systems, and the performance counter on Windows: there
-/// each of them counts the time of suspensions.
+/// each of them counts the time of suspensions. A sleep that should have ended while the machine was suspended ends
+/// within 250 ms after that; while there are long sleeps, a thread of the process looks out for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -228,6 +229,21 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[tokio::test]
+    async fn a_long_sleep_wakes_no_more_often_than_a_short_one() {
+        let (clock, mut polls) = (SystemClock, 0);
+        let deadline = clock.now().saturating_add(6 * NAP_MAX);
+        let mut sleeping = clock.sleep_until(deadline);
+        std::future::poll_fn(|context| {
+            polls += 1;
+            sleeping.as_mut().poll(context)
+        })
+        .await;
+        assert!(clock.now() >= deadline);
+        // One is the first, one follows the nap, one is at the end; a busy machine may seem to have been suspended.
+        assert!(polls <= 5, "{polls} polls");
     }
 
     #[test]

@@ -202,8 +202,9 @@ fn note_renewal(core: &Core, answer: &LeaseKeepAliveResponse, sent_at: BootInsta
     Ok(())
 }
 
-/// Has another session of this process prove the renewal that was just answered. If none has, this one must, and tells
-/// others of it. Such a proof does not show that this session's key is there, but its watch tells of the end of that.
+/// Waits for another session of this process to prove the renewal that was just answered. Returns `None` once it is
+/// proven. Else this session has to ask, and to tell others by what is returned. The proof of another does not show
+/// that this session's key is there, but its watch tells of the end of that.
 async fn proven_by_another(core: &Core, link: &EtcdLink, sent_at: BootInstant, may_wait: bool) -> Option<ProofTeller> {
     let (life, proofs, witness) = (&core.life, &link.proofs, core.belief.lock().witness());
     let is_alone = proofs.is_of_one();
