@@ -226,7 +226,7 @@ async fn proven_by_another(core: &Core, link: &EtcdLink, sent_at: BootInstant, m
                 core.prove(link, witness, header);
             }
             let is_proven = core.belief.lock().has_proven(witness);
-            (!is_proven).then(ProofTeller::of_none)
+            (!is_proven).then(ProofTeller::default)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Proofs that sessions share: of the renewals of a process that one member has just answered, one read proves all.
 //!
-//! A waiter's renewal can be proven a moment later. The first session whose moment has come asks, and the others take
+//! Most renewals can be proven a moment later. The first session whose moment has come asks, and the others take
 //! in its answer. What an answer proves, `belief` says; a session to which nothing useful was told asks itself.
 
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ pub(crate) struct SharedProofs {
 #[derive(Debug, Default)]
 struct NextProof {
     number: u64,
-    /// Tells its answer; `None` while no session waits for it.
-    telling: Option<watch::Sender<Option<ResponseHeader>>>,
+    /// `None` while no session waits for it.
+    teller: Option<ProofTeller>,
 }
 
 /// The part of one session in a proof.
@@ -42,20 +42,13 @@ pub(crate) enum ProofPart {
     Asks(ProofTeller),
 }
 
-/// Tells an answer to all that wait for it. Dropping it tells them that they have to ask themselves.
-#[derive(Debug)]
-pub(crate) struct ProofTeller(Option<watch::Sender<Option<ResponseHeader>>>);
+/// Tells an answer to all sessions that wait for it, if there are any. Dropping it tells them to ask themselves.
+#[derive(Debug, Default)]
+pub(crate) struct ProofTeller(watch::Sender<Option<ResponseHeader>>);
 
 impl ProofTeller {
-    /// Tells nobody.
-    pub(crate) const fn of_none() -> Self {
-        Self(None)
-    }
-
     pub(crate) fn tell(&self, header: ResponseHeader) {
-        if let Some(telling) = &self.0 {
-            telling.send_replace(Some(header));
-        }
+        self.0.send_replace(Some(header));
     }
 }
 
@@ -83,36 +76,39 @@ impl SharedProofs {
         let (number, mut told) = self.join();
         let mut heard = std::pin::pin!(async move {
             let heard = told.wait_for(Option::is_some).await;
-            heard.ok().and_then(|header| *header).map_or(ProofPart::Asks(ProofTeller::of_none()), ProofPart::Told)
+            heard
+                .ok()
+                .and_then(|header| *header)
+                .map_or_else(|| ProofPart::Asks(ProofTeller::default()), ProofPart::Told)
         });
         tokio::select! {
             biased;
             part = &mut heard => return part,
             () = due => {}
         }
-        if let Some(telling) = self.take(number) {
-            return ProofPart::Asks(ProofTeller(Some(telling)));
+        if let Some(teller) = self.take(number) {
+            return ProofPart::Asks(teller);
         }
         tokio::select! {
             biased;
             part = heard => part,
-            () = late => ProofPart::Asks(ProofTeller::of_none()),
+            () = late => ProofPart::Asks(ProofTeller::default()),
         }
     }
 
     fn join(&self) -> (u64, watch::Receiver<Option<ResponseHeader>>) {
         let mut next = self.next.lock();
-        (next.number, next.telling.get_or_insert_with(|| watch::Sender::new(None)).subscribe())
+        (next.number, next.teller.get_or_insert_default().0.subscribe())
     }
 
     /// Takes on the asking for a proof, which nothing joins from then on; `None` if another session has.
-    fn take(&self, number: u64) -> Option<watch::Sender<Option<ResponseHeader>>> {
+    fn take(&self, number: u64) -> Option<ProofTeller> {
         let mut next = self.next.lock();
         if next.number != number {
             return None;
         }
         next.number += 1;
-        next.telling.take()
+        next.teller.take()
     }
 }
 
@@ -120,6 +116,8 @@ impl SharedProofs {
 mod tests {
     use std::future::{pending, ready};
 
+    use lockkeeper_conformance::soon;
+    use tokio::sync::oneshot;
     use tokio::task::yield_now;
 
     use super::*;
@@ -165,13 +163,18 @@ mod tests {
         yield_now().await;
         drop(asks(&proofs).await);
         assert!(matches!(waiting.await, Ok(ProofPart::Asks(_))));
-        let waiting = waits(&proofs);
+        let (due, is_due) = oneshot::channel();
+        let impatient = tokio::spawn({
+            let proofs = proofs.clone();
+            async move { proofs.next(async { drop(is_due.await) }, ready(())).await }
+        });
+        let patient = waits(&proofs);
         yield_now().await;
-        let silent = asks(&proofs);
-        let (teller, late) = tokio::join!(silent, proofs.next(ready(()), ready(())));
-        assert!(matches!(late, ProofPart::Asks(_)));
-        teller.tell(answer(3));
-        assert!(matches!(waiting.await, Ok(ProofPart::Told(_))));
+        let silent = asks(&proofs).await;
+        due.send(()).expect("it waits");
+        assert!(matches!(soon("its part", impatient).await, Ok(ProofPart::Asks(_))));
+        silent.tell(answer(3));
+        assert!(matches!(patient.await, Ok(ProofPart::Told(_))));
     }
 
     #[tokio::test]
